@@ -1,0 +1,3 @@
+module github.com/pinfold-dev/pinfold
+
+go 1.26
