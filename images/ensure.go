@@ -61,7 +61,7 @@ func ensure(ctx context.Context, engine Engine, ref string, opts Options) (Image
 		if err == nil || final(ctx, err) {
 			return image, err
 		}
-		tried.add("on the engine", err)
+		tried.add("", err)
 	}
 	if opts.Pull == execution.PullNever {
 		tried.skip("pull and build", "the pull policy is never")
@@ -121,7 +121,7 @@ func inspect(ctx context.Context, engine Engine, ref, platform string) (Image, e
 	case err != nil && errors.Is(context.Cause(ctx), execution.ErrTimeout):
 		return Image{}, context.Cause(ctx)
 	case errors.Is(err, execution.ErrNotFound):
-		return Image{}, fmt.Errorf("%w: not there", execution.ErrNotFound)
+		return Image{}, fmt.Errorf("%w on the engine", execution.ErrNotFound)
 	case err != nil:
 		return Image{}, err
 	}
@@ -170,7 +170,10 @@ func (a *attempts) add(what string, err error) {
 }
 
 func (a *attempts) skip(what, why string) {
-	a.texts = append(a.texts, what+": "+why)
+	if what != "" {
+		why = what + ": " + why
+	}
+	a.texts = append(a.texts, why)
 }
 
 // failure is the one error for all that was tried.

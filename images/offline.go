@@ -231,8 +231,10 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 		if text == "" {
 			continue
 		}
-		w.kept = append(w.kept, text)
-		w.kept = w.kept[max(0, len(w.kept)-keptLines):]
+		if !strings.HasPrefix(text, "I:") { // apt's mark for "all is well"
+			w.kept = append(w.kept, text)
+			w.kept = w.kept[max(0, len(w.kept)-keptLines):]
+		}
 		w.progress(Event{Step: w.step, Text: text})
 	}
 	return len(p), nil

@@ -81,7 +81,10 @@ func checkPlatform(image Image, wanted string) error {
 	}
 	have := platform{image.OS, image.Architecture, image.Variant}.normal()
 	if !want.matches(have) {
-		return fmt.Errorf("%w: it is for %s, and %s is wanted", execution.ErrImage, image.Platform(), wanted)
+		return &unavailableError{
+			text: fmt.Sprintf("it is for %s, and %s is wanted", image.Platform(), wanted),
+			errs: []error{execution.ErrImage},
+		}
 	}
 	return nil
 }

@@ -34,7 +34,7 @@ cleanup() {
   trap - EXIT
   trap '' HUP INT TERM
   if [[ -n $child ]]; then # it removes its own files when it is told to end
-    kill -TERM "$child" 2>/dev/null || true
+    kill -TERM -- "-$child" 2>/dev/null || true
     wait "$child" 2>/dev/null || true
   fi
   [[ -z $work ]] || rm -rf --one-file-system "$work"
@@ -46,12 +46,16 @@ trap 'exit 130' INT
 trap 'exit 143' TERM
 
 # run waits for a command in the background, so that a signal is acted on at
-# once and not when the command has ended. Its output goes to "$1".
+# once and not when the command has ended. The command gets a process group of
+# its own, which is ended as a whole: mmdebstrap itself waits for its children.
+# Its output goes to "$1".
 run() {
   local out=$1
   shift
+  set -m
   "$@" >"$out" </dev/null &
   child=$!
+  set +m
   local code=0
   wait "$child" || code=$?
   child=
