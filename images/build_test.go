@@ -144,7 +144,7 @@ func TestMinimalDockerfileFromABusybox(t *testing.T) {
 	const tag = "pinfold-test/minimal:dockerfile"
 	ctx := within(t, hang)
 	t.Cleanup(func() {
-		_, _ = engine.ImageRemove(context.WithoutCancel(ctx), tag, image.RemoveOptions{})
+		_, _ = engine.ImageRemove(context.WithoutCancel(ctx), tag, image.RemoveOptions{PruneChildren: true})
 	})
 	base := "scratch"
 	err := engine.build(ctx, dirTar(t, "minimal", busybox), build.ImageBuildOptions{

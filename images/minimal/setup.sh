@@ -1,3 +1,5 @@
+# shellcheck shell=sh
+#
 # Runs once as root inside the image while it is made, by a busybox that may
 # be the only file there is.
 set -eu

@@ -1,3 +1,5 @@
+# shellcheck shell=sh
+#
 # Runs once as root inside the image while it is made.
 set -eu
 

@@ -1,0 +1,27 @@
+#!/usr/bin/env bash
+# Makes sure that the engine has our images: those that are missing are built
+# from their Dockerfiles where a registry is reached, and from Debian packages
+# otherwise.
+#
+#   hack/images.sh [NAME…]    (default: minimal sandbox)
+# shellcheck source=hack/lib.sh
+source "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
+
+pinfold=$root/bin/pinfold
+[[ -x $pinfold ]] || die "there is no bin/pinfold: run make build"
+[[ $# -gt 0 ]] || set -- minimal sandbox
+
+for name in "$@"; do
+  ref=ghcr.io/pinfold-dev/$name:$(sed -n 's|.*"ghcr.io/pinfold-dev/'"$name"':\(.*\)"$|\1|p' "$root/images/known.go")
+  if docker image inspect "$ref" >/dev/null 2>&1; then
+    say "$ref is there"
+    continue
+  fi
+  say "$ref is missing: building it"
+  if "$pinfold" images build "$name" </dev/null; then
+    continue
+  fi
+  say "no registry is reached: making it from Debian packages"
+  "$pinfold" images build --offline "$name" </dev/null ||
+    die "$ref could not be made: see above"
+done
