@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"strings"
 	"time"
 
 	"github.com/pinfold-dev/pinfold/execution"
@@ -51,11 +52,11 @@ func Build(ctx context.Context, engine Engine, name string, opts BuildOptions) (
 func build(ctx context.Context, engine Engine, name string, opts BuildOptions) (Image, error) {
 	recipe, ours := Lookup(name)
 	if !ours {
-		names := ""
+		var names []string
 		for _, r := range Known() {
-			names += " " + r.Name
+			names = append(names, r.Name)
 		}
-		return Image{}, fmt.Errorf("%w: no such image of ours: want one of:%s", execution.ErrInvalid, names)
+		return Image{}, fmt.Errorf("%w: no such image of ours: want %s", execution.ErrInvalid, strings.Join(names, " or "))
 	}
 	if err := (Options{Platform: opts.Platform, Stall: opts.Stall}).validate(recipe.Ref); err != nil {
 		return Image{}, err

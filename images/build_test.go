@@ -34,6 +34,7 @@ func needOffline(t *testing.T) {
 }
 
 func logged(t *testing.T) images.Progress {
+	t.Helper()
 	return func(e images.Event) {
 		if e.Total == 0 {
 			t.Log(e.Step, e.ID, e.Text)
@@ -185,7 +186,7 @@ func TestOfflineInterrupted(t *testing.T) {
 	engine := newEngine(t)
 	needOffline(t)
 	temp, cache := t.TempDir(), t.TempDir()
-	if err := os.Chmod(temp, 0o755); err != nil { //nolint:gosec // apt's own user goes through it
+	if err := os.Chmod(temp, 0o755); err != nil { // apt's own user goes through it
 		t.Fatal(err)
 	}
 	t.Setenv("TMPDIR", temp)
@@ -229,7 +230,7 @@ func TestOfflineFails(t *testing.T) {
 
 func TestBuildRefusesWhatIsNotOurs(t *testing.T) {
 	_, err := images.Build(t.Context(), &scripted{}, "debian:12", images.BuildOptions{})
-	if !errors.Is(err, execution.ErrInvalid) || !strings.Contains(err.Error(), "sandbox minimal") {
+	if !errors.Is(err, execution.ErrInvalid) || !strings.Contains(err.Error(), "want sandbox or minimal") {
 		t.Errorf("got %v", err)
 	}
 }
