@@ -1,0 +1,269 @@
+package docker
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/images"
+	"github.com/pinfold-dev/pinfold/internal/guest"
+	"github.com/pinfold-dev/pinfold/internal/guest/guestbin"
+)
+
+// Type is what [Context.Type] returns.
+const Type = "docker"
+
+// Options says how to reach an engine and what sandboxes are like. The zero
+// value works.
+type Options struct {
+	// Host is the engine's address as in DOCKER_HOST; "" finds it as the
+	// docker command does: DOCKER_HOST, DOCKER_CONTEXT, the current context of
+	// its configuration, and else the usual places of Docker (also rootless
+	// and Desktop), Colima and Podman.
+	Host string
+
+	// Image is used where a spec names none; "" is [images.Sandbox].
+	Image string
+
+	// Progress, when not nil, is told how an image comes along. It may be
+	// called from several goroutines when several sandboxes are made at once.
+	Progress images.Progress
+
+	// Owner says whose sandboxes these are, as a label that [Context.List]
+	// shows; "" is the name of the process's user and host.
+	Owner string
+
+	// Lease is how long a sandbox lives on when nothing is heard of its host;
+	// 0 is a minute.
+	Lease time.Duration
+
+	// Guest returns the static binary that runs inside, by the engine's
+	// architecture as Go names it; nil takes the one built into this program.
+	Guest func(goarch string) ([]byte, error)
+}
+
+// A Context makes sandboxes on one engine. It implements [execution.Context].
+type Context struct {
+	opts    Options
+	engine  engine
+	info    engineInfo
+	caps    execution.Capabilities
+	guard   guard
+	id      string // of this Context, on every container of it
+	process string // of this process, likewise
+	watch   *watcher
+
+	mu      sync.Mutex
+	closed  bool
+	making  sync.WaitGroup                        // Spawns under way; Add only under mu while not closed
+	cancels map[*context.CancelCauseFunc]struct{} // theirs
+	handles map[*handle]struct{}
+	locks   map[string]chan struct{} // of what is being found out; see remember
+	guests  map[string]guestBinary   // by architecture
+	derived map[string]derivedImage  // by key
+	users   map[string]identity      // by image ID and name
+}
+
+type guestBinary struct {
+	data   []byte
+	digest string
+}
+
+// New finds an engine and asks what it can do. It makes nothing there.
+//
+// It fails with execution.ErrUnavailable when none answers, or only one that
+// is too old or runs no Linux containers; the error then tells each place that
+// was tried and what to do.
+func New(ctx context.Context, opts Options) (*Context, error) {
+	env := systemEnvironment()
+	found, err := env.discover(ctx, opts.Host)
+	if err == nil {
+		var c *Context
+		if c, err = newContext(ctx, found, opts, env); err == nil {
+			return c, nil
+		}
+		err = errors.Join(err, found.close())
+	}
+	return nil, &execution.Error{Op: "connect to the engine", Backend: Type, Err: err}
+}
+
+func newContext(ctx context.Context, e engine, opts Options, env environment) (*Context, error) {
+	info, err := e.info(ctx)
+	if err != nil {
+		return nil, err
+	}
+	if info.System != "linux" {
+		return nil, fmt.Errorf("%w: the engine at %s runs %s containers; switch it to Linux containers",
+			execution.ErrUnavailable, e.where(), info.System)
+	}
+	if opts.Image == "" {
+		opts.Image = images.Sandbox
+	}
+	if opts.Lease <= 0 {
+		opts.Lease = guest.DefaultLease
+	}
+	if opts.Owner == "" {
+		opts.Owner = processOwner()
+	}
+	c := &Context{
+		opts: opts, engine: e, info: info, guard: newGuard(e.where(), e.local(), info.RootDir, env),
+		id: newID(), process: processID(),
+		guests: map[string]guestBinary{}, handles: map[*handle]struct{}{},
+		derived: map[string]derivedImage{}, users: map[string]identity{},
+		cancels: map[*context.CancelCauseFunc]struct{}{}, locks: map[string]chan struct{}{},
+	}
+	c.caps = info.capabilities(e.local())
+	c.caps.StorageLimit = c.caps.StorageLimit || probeStorage(ctx, e, info)
+	c.watch = newWatcher(e, labelContext+"="+c.id)
+	return c, nil
+}
+
+// Type is "docker", also where the engine is Podman.
+func (c *Context) Type() string { return Type }
+
+// Capabilities says what this engine can do and enforce.
+func (c *Context) Capabilities() execution.Capabilities { return c.caps }
+
+// Engine describes the engine, for people: where it is, and its version.
+func (c *Context) Engine() string {
+	name := "Docker"
+	if c.info.Podman {
+		name = "Podman"
+	}
+	return fmt.Sprintf("%s %s at %s", name, c.info.Version, c.engine.where())
+}
+
+// Images is the engine as package images wants it.
+func (c *Context) Images() images.Engine { return c.engine }
+
+// closeLimit bounds what Close does.
+const closeLimit = 60 * time.Second
+
+// destroysAtOnce is how many sandboxes Close removes at the same time.
+const destroysAtOnce = 16
+
+// Close destroys the sandboxes that are still alive, waits for what is under
+// way, and lets go of the engine.
+func (c *Context) Close() error {
+	c.mu.Lock()
+	if c.closed {
+		c.mu.Unlock()
+		return nil
+	}
+	c.closed = true
+	for cancel := range c.cancels {
+		(*cancel)(execution.ErrClosed)
+	}
+	c.mu.Unlock()
+	c.making.Wait()
+
+	c.mu.Lock()
+	left := make([]*handle, 0, len(c.handles))
+	for h := range c.handles {
+		left = append(left, h)
+	}
+	c.mu.Unlock()
+
+	ctx, cancel := context.WithTimeout(context.Background(), closeLimit)
+	defer cancel()
+	errs := make([]error, len(left))
+	var group errgroup.Group
+	group.SetLimit(destroysAtOnce)
+	for i, h := range left {
+		group.Go(func() error {
+			errs[i] = h.Destroy(ctx)
+			return nil
+		})
+	}
+	err := errors.Join(group.Wait(), errors.Join(errs...))
+	c.watch.stop()
+	return errors.Join(err, c.engine.close())
+}
+
+// begin counts a Spawn as under way; Close ends its context and waits for done.
+func (c *Context) begin(ctx context.Context) (_ context.Context, done func(), _ error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.closed {
+		return nil, nil, execution.ErrClosed
+	}
+	c.making.Add(1)
+	ctx, cancel := context.WithCancelCause(ctx)
+	c.cancels[&cancel] = struct{}{}
+	return ctx, func() {
+		c.mu.Lock()
+		delete(c.cancels, &cancel)
+		c.mu.Unlock()
+		cancel(nil)
+		c.making.Done()
+	}, nil
+}
+
+// guestFor returns the guest for an architecture, and its digest.
+func (c *Context) guestFor(goarch string) (guestBinary, error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if g, ok := c.guests[goarch]; ok {
+		return g, nil
+	}
+	var g guestBinary
+	if c.opts.Guest == nil {
+		built, err := guestbin.Binary(goarch)
+		if err != nil {
+			return g, fmt.Errorf("guest for %s: %w", goarch, err)
+		}
+		g = guestBinary{data: built.Data, digest: built.Digest}
+	} else {
+		data, err := c.opts.Guest(goarch)
+		if err != nil {
+			return g, fmt.Errorf("guest for %s: %w", goarch, err)
+		}
+		sum := sha256.Sum256(data)
+		g = guestBinary{data: data, digest: hex.EncodeToString(sum[:])}
+	}
+	c.guests[goarch] = g
+	return g, nil
+}
+
+// remember returns what cache holds for key, or finds it out with f and keeps
+// it. Of several that ask at once, one finds it out; when it fails or is
+// cancelled, the next one tries.
+func remember[T any](ctx context.Context, c *Context, cache map[string]T, key string, f func() (T, error)) (T, error) {
+	c.mu.Lock()
+	lock := c.locks[key]
+	if lock == nil {
+		lock = make(chan struct{}, 1)
+		c.locks[key] = lock
+	}
+	found, ok := cache[key]
+	c.mu.Unlock()
+	if ok {
+		return found, nil
+	}
+	select {
+	case lock <- struct{}{}:
+		defer func() { <-lock }()
+	case <-ctx.Done():
+		return found, context.Cause(ctx)
+	}
+	c.mu.Lock()
+	found, ok = cache[key]
+	c.mu.Unlock()
+	if ok {
+		return found, nil
+	}
+	found, err := f()
+	if err == nil {
+		c.mu.Lock()
+		cache[key] = found
+		c.mu.Unlock()
+	}
+	return found, err
+}

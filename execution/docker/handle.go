@@ -1,0 +1,101 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"io"
+	"iter"
+
+	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/internal/guest"
+)
+
+// A handle is one container with its guest; see [execution.Handle].
+type handle struct {
+	c      *Context
+	id     string // of the container, in full
+	spec   execution.Spec
+	stream *stream
+	client *guest.Client
+
+	destroying semaphore // held by the one that removes the container
+	removed    bool      // under destroying
+}
+
+var _ execution.Handle = (*handle)(nil)
+
+// ID is the container's, as engines show it.
+func (h *handle) ID() string { return shortID(h.id) }
+
+// Name is the container's name.
+func (h *handle) Name() string { return h.spec.Name }
+
+func (h *handle) Dir() string           { return h.client.Dir() }
+func (h *handle) Spec() execution.Spec  { return h.spec }
+func (h *handle) Done() <-chan struct{} { return h.client.Done() }
+func (h *handle) Err() error            { return h.client.Err() }
+
+func (h *handle) Start(ctx context.Context, cmd execution.Command) (execution.Process, error) {
+	return h.client.Start(ctx, cmd)
+}
+
+func (h *handle) OpenFile(ctx context.Context, path string, opts execution.ReadOptions) (io.ReadCloser, error) {
+	return h.client.OpenFile(ctx, path, opts)
+}
+
+func (h *handle) WriteFile(ctx context.Context, path string, r io.Reader, opts execution.WriteOptions) error {
+	return h.client.WriteFile(ctx, path, r, opts)
+}
+
+func (h *handle) Stat(ctx context.Context, path string) (execution.FileInfo, error) {
+	return h.client.Stat(ctx, path)
+}
+
+func (h *handle) Lstat(ctx context.Context, path string) (execution.FileInfo, error) {
+	return h.client.Lstat(ctx, path)
+}
+
+func (h *handle) List(ctx context.Context, dir string) iter.Seq2[execution.FileInfo, error] {
+	return h.client.List(ctx, dir)
+}
+
+func (h *handle) Glob(ctx context.Context, dir, pattern string) iter.Seq2[execution.FileInfo, error] {
+	return h.client.Glob(ctx, dir, pattern)
+}
+
+// Destroy removes the container with all that ran in it.
+func (h *handle) Destroy(ctx context.Context) error {
+	h.stream.keep()
+	err := h.client.Close()
+	if err := h.undo(ctx); err != nil {
+		return &execution.Error{Op: "destroy", Backend: Type, Handle: h.ID(), Err: err}
+	}
+	h.c.mu.Lock()
+	delete(h.c.handles, h)
+	h.c.mu.Unlock()
+	return err
+}
+
+// undo removes the container and hangs up; stream and client may be missing
+// yet.
+func (h *handle) undo(ctx context.Context) error {
+	if err := h.destroying.lock(ctx); err != nil {
+		return err
+	}
+	defer h.destroying.unlock()
+	if h.removed {
+		return nil
+	}
+	err := h.c.removeContainer(ctx, h.id)
+	if h.client != nil {
+		err = errors.Join(err, h.client.Close())
+	}
+	if h.stream != nil {
+		_ = h.stream.release() // The engine may have hung up before.
+	}
+	if err == nil {
+		h.removed = true
+		h.c.watch.forget(h.id)
+	}
+	return err
+}
