@@ -2,16 +2,29 @@ package guest
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"io"
-	"iter"
+	"sync"
+	"sync/atomic"
+	"time"
 
 	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/internal/guest/proto"
+	"github.com/pinfold-dev/pinfold/internal/guest/wire"
 )
 
 // A Client runs operations in one guest. All methods may be called from many
 // goroutines at once; their contract is [execution.Handle]'s.
 type Client struct {
-	done chan struct{}
+	backend, handle string
+	explain         func(ctx context.Context, cause error) error
+	facts           Facts
+	mux             *wire.Mux
+	paused          atomic.Bool
+	processes       atomic.Uint64 // numbers given to processes so far
+	cancel          context.CancelFunc
+	watching        sync.WaitGroup
 }
 
 // Dial greets the guest at the other end of conn. It owns conn from then on,
@@ -23,66 +36,189 @@ type Client struct {
 // when the guest finds the Config senseless; with ctx's error when ctx ends
 // first.
 func Dial(ctx context.Context, conn io.ReadWriteCloser, opts Options) (*Client, error) {
-	return nil, execution.ErrUnsupported
+	// Explaining and watching go on for as long as the client lives.
+	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	c := &Client{backend: opts.Backend, handle: opts.Handle, explain: opts.Explain, cancel: cancel}
+	c.mux = wire.New(conn, wire.Config{Explain: func(cause error) error { return c.verdict(life, cause) }})
+	if err := c.greet(ctx, opts.Config); err != nil {
+		_ = c.Close()
+		return nil, err
+	}
+	c.watching.Go(func() {
+		c.watch(life, withDefault(opts.Heartbeat, DefaultHeartbeat), withDefault(opts.Silence, DefaultSilence))
+	})
+	return c, nil
+}
+
+func withDefault(d, standard time.Duration) time.Duration {
+	if d <= 0 {
+		return standard
+	}
+	return d
+}
+
+func (c *Client) greet(ctx context.Context, cfg Config) error {
+	if cfg.Lease <= 0 {
+		cfg.Lease = DefaultLease
+	}
+	reply, err := c.mux.Greet(ctx, cfg.Encode())
+	if err != nil {
+		return c.wrap("greet guest", "", err)
+	}
+	facts, failure, err := proto.DecodeFacts(reply)
+	switch {
+	case err != nil:
+		return c.wrap("greet guest", "", c.broken(err))
+	case failure != nil:
+		return failure.Err(c.backend, c.handle)
+	}
+	c.facts = *facts
+	return nil
 }
 
 // Facts is what the guest reported when it was greeted.
-func (c *Client) Facts() Facts { return Facts{} }
+func (c *Client) Facts() Facts { return c.facts }
 
 // Dir is the absolute working directory in the sandbox.
-func (c *Client) Dir() string { return "" }
+func (c *Client) Dir() string { return c.facts.Dir }
 
 // Pause tells the client that the sandbox is frozen (true) or runs again
 // (false). While it is frozen, calls that the guest has not acknowledged yet
 // and new ones fail with ErrPaused, and the guest drops them when it wakes up.
 // Processes that run and files that are open just wait, and silence is not
 // counted.
-func (c *Client) Pause(paused bool) {}
+func (c *Client) Pause(paused bool) {
+	c.paused.Store(paused)
+	if paused {
+		c.mux.Hold(execution.ErrPaused)
+	} else {
+		c.mux.Hold(nil)
+	}
+}
 
 // Done is closed when the client has ended: closed, or its sandbox lost.
-func (c *Client) Done() <-chan struct{} { return c.done }
+func (c *Client) Done() <-chan struct{} { return c.mux.Done() }
 
 // Err is nil while the client lives. After Close it matches ErrClosed, after
 // a loss ErrLost, and then says why.
-func (c *Client) Err() error { return nil }
+func (c *Client) Err() error {
+	if err := c.mux.Err(); err != nil {
+		return c.wrap("", "", err)
+	}
+	return nil
+}
 
 // Close ends the stream, upon which the guest kills all that it runs and
 // exits, and waits until the client's own goroutines have ended. Pending and
-// later calls fail with ErrClosed. Closing again does nothing.
-func (c *Client) Close() error { return nil }
-
-// Start starts a command; see [execution.Handle]. The process is also an
-// [execution.Resizer].
-func (c *Client) Start(ctx context.Context, cmd execution.Command) (execution.Process, error) {
-	return nil, execution.ErrUnsupported
-}
-
-// OpenFile opens a file for reading; see [execution.Handle].
-func (c *Client) OpenFile(ctx context.Context, path string, opts execution.ReadOptions) (io.ReadCloser, error) {
-	return nil, execution.ErrUnsupported
-}
-
-// WriteFile writes a file; see [execution.Handle].
-func (c *Client) WriteFile(ctx context.Context, path string, r io.Reader, opts execution.WriteOptions) error {
-	return execution.ErrUnsupported
-}
-
-// Stat describes a file, following links; see [execution.Handle].
-func (c *Client) Stat(ctx context.Context, path string) (execution.FileInfo, error) {
-	return execution.FileInfo{}, execution.ErrUnsupported
-}
-
-// Lstat describes a file or link; see [execution.Handle].
-func (c *Client) Lstat(ctx context.Context, path string) (execution.FileInfo, error) {
-	return execution.FileInfo{}, execution.ErrUnsupported
-}
-
-// List yields a directory's entries; see [execution.Handle].
-func (c *Client) List(ctx context.Context, dir string) iter.Seq2[execution.FileInfo, error] {
+// later calls fail with ErrClosed. Closing again does nothing. A writer of a
+// command's output that blocks is not waited for.
+func (c *Client) Close() error {
+	c.cancel()
+	c.mux.Close(execution.ErrClosed)
+	c.watching.Wait()
 	return nil
 }
 
-// Glob yields what matches a pattern; see [execution.Handle].
-func (c *Client) Glob(ctx context.Context, dir, pattern string) iter.Seq2[execution.FileInfo, error] {
-	return nil
+// wrap makes the error of an operation.
+func (c *Client) wrap(op, path string, err error) error {
+	if e, ok := err.(*execution.Error); ok && e.Op == "" && e.Path == "" { //nolint:errorlint // only its outermost layer
+		err = e.Err
+	}
+	return &execution.Error{Op: op, Backend: c.backend, Handle: c.handle, Path: path, Err: err}
+}
+
+// broken ends the client because the guest sent something senseless.
+func (c *Client) broken(err error) error {
+	if !errors.Is(err, wire.ErrViolation) {
+		err = fmt.Errorf("%w: %w", wire.ErrViolation, err)
+	}
+	c.mux.Fail(err)
+	return lost(err)
+}
+
+// lost makes an error match ErrLost.
+func lost(err error) error {
+	if errors.Is(err, execution.ErrLost) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", execution.ErrLost, err)
+}
+
+// An explained error is Explain's answer, which is not to be asked again.
+type explained struct{ error }
+
+func (e explained) Unwrap() error { return e.error }
+
+// verdict turns the reason why the stream ended into the client's error.
+func (c *Client) verdict(life context.Context, cause error) error {
+	var known explained
+	if errors.As(cause, &known) {
+		return known.error
+	}
+	if err := c.ask(life, cause); err != nil {
+		return err
+	}
+	return lost(cause) // it lives, and cannot be spoken to
+}
+
+// ask calls Explain. A nil answer says that the sandbox lives.
+func (c *Client) ask(life context.Context, cause error) error {
+	if c.explain == nil {
+		return lost(cause)
+	}
+	ctx, cancel := context.WithTimeout(life, explainDeadline)
+	defer cancel()
+	err := c.explain(ctx, cause)
+	if err == nil {
+		return nil
+	}
+	if e, ok := err.(*execution.Error); ok { //nolint:errorlint // only its outermost layer
+		err = e.Err // the operation that it hits names the sandbox
+	}
+	return lost(err)
+}
+
+// watch keeps the heartbeat: it lets the guest know that its host lives, and
+// notices when the guest says nothing any more. It counts beats instead of
+// looking at the clock, so that a host that was suspended does not take its
+// guests for dead.
+func (c *Client) watch(life context.Context, heartbeat, silence time.Duration) {
+	ticker := time.NewTicker(heartbeat)
+	defer ticker.Stop()
+	var quiet time.Duration
+	silences := 0
+	last := c.mux.Beats()
+	for {
+		select {
+		case <-ticker.C:
+		case <-life.Done():
+			return
+		case <-c.mux.Done():
+			return
+		}
+		if now := c.mux.Beats(); now != last || c.paused.Load() {
+			last, quiet, silences = now, 0, 0
+		} else if quiet += heartbeat; quiet >= silence {
+			silences++
+			quiet = 0
+			if err := c.judge(life, silence, silences); err != nil {
+				c.mux.Fail(explained{err})
+				return
+			}
+		}
+		if !c.paused.Load() {
+			c.mux.Ping()
+		}
+	}
+}
+
+// judge decides what becomes of a guest that was silent several times in a
+// row; nil lets it live.
+func (c *Client) judge(life context.Context, silence time.Duration, silences int) error {
+	cause := fmt.Errorf("guest has not answered for %v", time.Duration(silences)*silence)
+	err := c.ask(life, cause)
+	if err == nil && silences >= maxSilences {
+		return lost(cause)
+	}
+	return err
 }

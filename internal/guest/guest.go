@@ -10,7 +10,7 @@
 // WriteFile, Stat, Lstat, List, Glob. A backend's handle embeds or delegates
 // to it and adds the rest (ID, Spec, Destroy).
 //
-// From then on two goroutines of the client serve the stream. They end when
+// From then on three goroutines of the client serve the stream. They end when
 // the client does: by [Client.Close], or because the sandbox was lost. Before
 // the client concludes the latter it asks Options.Explain, since only the
 // backend can look at the sandbox from outside. After the end every pending
@@ -27,13 +27,24 @@ package guest
 import (
 	"context"
 	"time"
+
+	"github.com/pinfold-dev/pinfold/internal/guest/proto"
 )
 
 // Defaults of [Options] and [Config].
 const (
 	DefaultHeartbeat = 5 * time.Second
 	DefaultSilence   = 20 * time.Second
-	DefaultLease     = 60 * time.Second
+	DefaultLease     = proto.DefaultLease
+)
+
+const (
+	// maxSilences is how often in a row Explain may say that a silent guest
+	// lives: then it is lost all the same.
+	maxSilences = 5
+
+	// explainDeadline bounds one call of Explain.
+	explainDeadline = 15 * time.Second
 )
 
 // Options says how to talk to a guest. The zero value works.
@@ -63,52 +74,18 @@ type Options struct {
 	Heartbeat, Silence time.Duration
 }
 
-// Config is what a guest is told when it is greeted. It travels over the
-// stream only, so that nothing of it shows in what an engine tells of the
-// container.
-type Config struct {
-	// Dir is the absolute working directory of commands and relative paths.
-	// When it does not exist, Dial fails with ErrDirNotFound.
-	Dir string
-
-	// Env adds to the environment that the guest itself was started with, as
-	// "NAME=value".
-	Env []string
-
-	// Lease is how long the guest goes on without hearing from its host; then
-	// it kills everything and exits. Time during which the guest was frozen
-	// does not count. 0 means DefaultLease.
-	Lease time.Duration
-}
+// Config is what a guest is told when it is greeted.
+type Config = proto.Config
 
 // Facts is what a guest reported of itself and its surroundings when it was
-// greeted. A guest may lie; these are for checking that an engine did what it
-// was asked to before anything untrusted has run.
-type Facts struct {
-	Version    string // of the guest's binary
-	Arch       string // GOARCH
-	PID        int    // of the guest, as seen inside: 1 in a container
-	UID, GID   int    //
-	Dir        string // the working directory in force: Config.Dir, or the guest's own choice
-	Shell      string // absolute path of the shell for Command.Shell; "" when there is none
-	NoNewPrivs bool
-	Seccomp    int // mode: 0 off, 1 strict, 2 filter; -1 unknown
+// greeted.
+type Facts = proto.Facts
 
-	// Capability sets as in /proc/self/status.
-	CapInheritable, CapPermitted, CapEffective, CapBounding, CapAmbient uint64
+// CgroupLimits are limits as read from the cgroup files inside.
+type CgroupLimits = proto.CgroupLimits
 
-	Limits CgroupLimits
-}
-
-// CgroupLimits are limits as read from the cgroup files inside. In each, 0
-// means unknown and -1 unlimited.
-type CgroupLimits struct {
-	Memory    int64 // in bytes
-	Swap      int64 // in bytes, on top of Memory; NoSwap when there is a limit and it is 0
-	PIDs      int64
-	CPUQuota  int64 // in microseconds per CPUPeriod
-	CPUPeriod int64 // in microseconds
-}
-
-// NoSwap stands in CgroupLimits.Swap for a limit of zero bytes.
-const NoSwap = -2
+// Values of CgroupLimits that are not limits.
+const (
+	Unlimited    = proto.Unlimited    // there is none
+	UnknownLimit = proto.UnknownLimit // the files do not tell
+)

@@ -1,0 +1,211 @@
+package guest
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/internal/guest/proto"
+	"github.com/pinfold-dev/pinfold/internal/guest/wire"
+)
+
+// OpenFile opens a file for reading; see [execution.Handle]. The reader is
+// also an [io.WriterTo].
+func (c *Client) OpenFile(ctx context.Context, path string, opts execution.ReadOptions) (io.ReadCloser, error) {
+	const op = "open"
+	call := &proto.Call{Method: proto.MethodOpen, Path: path, Offset: opts.Offset, Length: opts.Length}
+	s, err := c.mux.Open(ctx, call.Encode(), wire.OpenOptions{Peeks: true})
+	if err != nil {
+		return nil, c.wrap(op, path, err)
+	}
+	release := s.Bind(ctx)
+	_, ok, err := s.Acked()
+	if !release() && err == nil {
+		err = context.Cause(ctx)
+	}
+	if err != nil {
+		return nil, c.wrap(op, path, err)
+	}
+	if !ok {
+		result, err := s.Result()
+		if err != nil {
+			return nil, c.wrap(op, path, err)
+		}
+		failure, err := proto.DecodeDone(result)
+		if failure == nil && err == nil {
+			err = wire.Violation("file ends before it was opened")
+		}
+		return nil, c.outcome(op, path, failure, err)
+	}
+	return &file{client: c, path: path, stream: s, limit: opts.Length}, nil
+}
+
+// A file is one that is open for reading.
+type file struct {
+	client *Client
+	path   string
+	stream *wire.Stream
+	limit  int64 // of bytes, 0 for none
+	closed atomic.Bool
+
+	mu   sync.Mutex // one reader at a time
+	read int64
+}
+
+// peek returns what comes next, or why nothing does.
+func (f *file) peek() ([]byte, error) {
+	const op = "read"
+	p, err := f.stream.Peek(0)
+	switch {
+	case f.closed.Load():
+		return nil, f.client.wrap(op, f.path, execution.ErrClosed)
+	case errors.Is(err, io.EOF):
+		return nil, f.end()
+	case err != nil:
+		return nil, f.client.wrap(op, f.path, err)
+	case f.limit > 0 && f.read+int64(len(p)) > f.limit:
+		return nil, f.client.wrap(op, f.path, f.client.broken(wire.Violation("more of a file than was asked for")))
+	}
+	return p, nil
+}
+
+// end is io.EOF when the guest said that this was all.
+func (f *file) end() error {
+	const op = "read"
+	result, err := f.stream.Result()
+	if err != nil {
+		return f.client.wrap(op, f.path, err)
+	}
+	failure, err := proto.DecodeDone(result)
+	if err := f.client.outcome(op, f.path, failure, err); err != nil {
+		return err
+	}
+	return io.EOF
+}
+
+func (f *file) advance(n int) {
+	f.read += int64(n)
+	f.stream.Advance(0, n)
+}
+
+func (f *file) Read(b []byte) (int, error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if len(b) == 0 {
+		return 0, nil
+	}
+	p, err := f.peek()
+	if err != nil {
+		return 0, err
+	}
+	n := copy(b, p)
+	f.advance(n)
+	return n, nil
+}
+
+// WriteTo saves io.Copy a buffer and a copy.
+func (f *file) WriteTo(w io.Writer) (total int64, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for {
+		p, err := f.peek()
+		if errors.Is(err, io.EOF) {
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+		n, err := w.Write(p)
+		f.advance(n)
+		total += int64(n)
+		if err != nil {
+			return total, err
+		}
+		if n < len(p) {
+			return total, io.ErrShortWrite
+		}
+	}
+}
+
+// Close stops the transfer, also under a Read. Closing again fails with
+// ErrClosed, as an os.File's.
+func (f *file) Close() error {
+	if f.closed.Swap(true) {
+		return f.client.wrap("close", f.path, execution.ErrClosed)
+	}
+	f.stream.Abandon(execution.ErrClosed)
+	return nil
+}
+
+// readGrace is how long WriteFile waits for a Read of the caller's that is
+// still under way when all is over.
+const readGrace = 100 * time.Millisecond
+
+// WriteFile writes a file; see [execution.Handle]. A Read of r that blocks
+// although the writing has failed is left behind.
+func (c *Client) WriteFile(ctx context.Context, path string, r io.Reader, opts execution.WriteOptions) error {
+	const op = "write file"
+	call := &proto.Call{Method: proto.MethodWrite, Path: path, Mode: opts.Mode}
+	s, err := c.mux.Open(ctx, call.Encode(), wire.OpenOptions{})
+	if err != nil {
+		return c.wrap(op, path, err)
+	}
+	defer s.Bind(ctx)()
+	fed := make(chan error, 1)
+	go func() {
+		err := feed(s, r)
+		fed <- err // before the guest can answer
+		if err != nil {
+			s.Cancel()
+		}
+	}()
+	result, err := s.Result()
+	readErr := errStillReading
+	select {
+	case readErr = <-fed:
+	case <-time.After(readGrace):
+	}
+	if err != nil {
+		return c.wrap(op, path, err)
+	}
+	failure, err := proto.DecodeDone(result)
+	switch {
+	case readErr != nil && !errors.Is(readErr, errStillReading):
+		return c.wrap(op, path, readErr)
+	case failure == nil && err == nil && readErr != nil:
+		err = wire.Violation("file written before all of it was sent")
+	}
+	return c.outcome(op, path, failure, err)
+}
+
+var errStillReading = errors.New("still reading")
+
+// feed sends what r yields on channel 0 until its end or the stream's. Its error
+// is r's: that the stream ended is none.
+func feed(s *wire.Stream, r io.Reader) error {
+	sender := s.Sender(0)
+	defer sender.Close()
+	for {
+		b, err := sender.Buffer()
+		if err != nil {
+			return nil //nolint:nilerr // the stream has ended
+		}
+		n, readErr := r.Read(b)
+		if err := sender.Send(n); err != nil {
+			return nil //nolint:nilerr // as above
+		}
+		switch {
+		case readErr == io.EOF: //nolint:errorlint // as readers return it
+			if sender.Flush() == nil {
+				_ = s.CloseSend(0)
+			}
+			return nil
+		case readErr != nil:
+			return readErr
+		}
+	}
+}

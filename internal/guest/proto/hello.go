@@ -1,0 +1,137 @@
+package proto
+
+import (
+	"math"
+	"time"
+)
+
+// DefaultLease is the lease of a Config that has none.
+const DefaultLease = 60 * time.Second
+
+// Config is what a guest is told when it is greeted. It travels over the
+// stream only, so that nothing of it shows in what an engine tells of the
+// container.
+type Config struct {
+	// Dir is the absolute working directory of commands and relative paths;
+	// "" leaves the choice to the guest. When it does not exist, the greeting
+	// fails with ErrDirNotFound.
+	Dir string
+
+	// Env adds to the environment that the guest itself was started with, as
+	// "NAME=value".
+	Env []string
+
+	// Lease is how long the guest goes on without hearing from its host; then
+	// it kills everything and exits. Time during which the guest was frozen
+	// does not count. 0 means DefaultLease.
+	Lease time.Duration
+}
+
+// Facts is what a guest reported of itself and its surroundings when it was
+// greeted. A guest may lie; these are for checking that an engine did what it
+// was asked to before anything untrusted has run.
+type Facts struct {
+	Version  string // of the guest's binary
+	Arch     string // GOARCH
+	PID      int    // of the guest, as seen inside: 1 in a container
+	UID, GID uint32
+	Dir      string // the working directory in force
+	Shell    string // absolute path of the shell for Command.Shell; "" when there is none
+
+	NoNewPrivs bool
+	Seccomp    int // mode: 0 off, 1 strict, 2 filter; -1 unknown
+
+	// Capability sets as in /proc/self/status; all bits set where unknown.
+	CapInheritable, CapPermitted, CapEffective, CapBounding, CapAmbient uint64
+
+	Limits CgroupLimits
+}
+
+// CgroupLimits are limits as read from the cgroup files inside. In each,
+// Unlimited means that there is none, and UnknownLimit that the files do not
+// tell.
+type CgroupLimits struct {
+	Memory    int64 // in bytes
+	Swap      int64 // in bytes, on top of Memory
+	PIDs      int64
+	CPUQuota  int64 // in microseconds per CPUPeriod
+	CPUPeriod int64 // in microseconds
+}
+
+// Values of CgroupLimits that are not limits.
+const (
+	Unlimited    = -1
+	UnknownLimit = -2
+)
+
+// Encode returns the payload of the host's HELLO.
+func (c *Config) Encode() []byte {
+	e := encoder{}
+	e.string(c.Dir)
+	e.strings(c.Env)
+	e.int(int64(c.Lease))
+	return e.b
+}
+
+// DecodeConfig reads the payload of the host's HELLO.
+func DecodeConfig(b []byte) (*Config, error) {
+	d := decoder{b: b}
+	c := &Config{Dir: d.string(len(b)), Env: d.strings(), Lease: time.Duration(d.int(0, math.MaxInt64))}
+	return c, d.end()
+}
+
+// Encode returns the payload of the guest's HELLO when it is ready.
+func (f *Facts) Encode() []byte {
+	e := encoder{[]byte{0}}
+	e.string(clip(f.Version, maxText))
+	e.string(clip(f.Arch, maxText))
+	e.int(int64(f.PID))
+	e.uint(uint64(f.UID))
+	e.uint(uint64(f.GID))
+	e.string(clip(f.Dir, maxText))
+	e.string(clip(f.Shell, maxText))
+	e.bool(f.NoNewPrivs)
+	e.int(int64(f.Seccomp))
+	for _, set := range f.sets() {
+		e.uint(*set)
+	}
+	for _, limit := range f.Limits.all() {
+		e.int(*limit)
+	}
+	return e.b
+}
+
+// DecodeFacts reads the payload of the guest's HELLO: Facts, or why it cannot
+// serve, in which case EncodeFailed made it.
+func DecodeFacts(b []byte) (*Facts, *Failure, error) {
+	d, failure, err := decodeResult(b)
+	if failure != nil || err != nil {
+		return nil, failure, err
+	}
+	f := &Facts{
+		Version: Printable(d.string(maxText)),
+		Arch:    Printable(d.string(maxText)),
+		PID:     int(d.int(1, maxPID)),
+		UID:     uint32(d.uint(math.MaxUint32)), //nolint:gosec // bounded
+		GID:     uint32(d.uint(math.MaxUint32)), //nolint:gosec // bounded
+		Dir:     d.string(maxText),
+		Shell:   d.string(maxText),
+	}
+	f.NoNewPrivs = d.bool()
+	f.Seccomp = int(d.int(-1, 2))
+	for _, set := range f.sets() {
+		*set = d.uint(math.MaxUint64)
+	}
+	for _, limit := range f.Limits.all() {
+		*limit = d.int(UnknownLimit, math.MaxInt64)
+	}
+	return f, nil, d.end()
+}
+
+func (f *Facts) sets() []*uint64 {
+	return []*uint64{&f.CapInheritable, &f.CapPermitted, &f.CapEffective, &f.CapBounding, &f.CapAmbient}
+}
+
+func (l *CgroupLimits) all() []*int64 {
+	return []*int64{&l.Memory, &l.Swap, &l.PIDs, &l.CPUQuota, &l.CPUPeriod}
+}

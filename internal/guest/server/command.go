@@ -1,0 +1,167 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+
+	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/internal/guest/proto"
+	"github.com/pinfold-dev/pinfold/internal/guest/wire"
+)
+
+// Channels of a process's output.
+const (
+	stdoutChannel = 1
+	stderrChannel = 2
+)
+
+// start runs a command to its end.
+func (s *session) start(ctx context.Context, st *wire.Stream, call *proto.Call) []byte {
+	cmd := call.Command.Command
+	if call.Command.HasStdin {
+		cmd.Stdin = &input{st}
+	}
+	if call.Command.HasStdout {
+		out := &output{sender: st.Sender(stdoutChannel)}
+		defer out.sender.Close()
+		cmd.Stdout = out
+	}
+	if call.Command.HasStderr {
+		out := &output{sender: st.Sender(stderrChannel)}
+		defer out.sender.Close()
+		cmd.Stderr = out
+	}
+	proc, err := s.handle.Start(ctx, cmd)
+	if err != nil {
+		return proto.EncodeFailed(err)
+	}
+	s.remember(call.Process, proc)
+	if err := st.Begin(nil); err != nil {
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), killDeadline)
+		defer cancel()
+		_ = proc.Kill(cleanup) // nobody is left to be told
+	}
+	status, err := wait(ctx, proc)
+	if len(status.Leftovers) == 0 {
+		s.forget(call.Process)
+	}
+	return proto.EncodeStatus(status, err)
+}
+
+// wait waits for the end of proc, and makes it come when the host cancels.
+func wait(ctx context.Context, proc execution.Process) (execution.ExitStatus, error) {
+	status, err := proc.Wait(ctx)
+	if ctx.Err() == nil || status.Ending != "" {
+		return status, err
+	}
+	cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), killDeadline)
+	defer cancel()
+	killErr := proc.Kill(cleanup)
+	status, err = proc.Wait(cleanup)
+	if status.Ending == "" {
+		err = errors.Join(killErr, err)
+		status = execution.ExitStatus{Ending: execution.EndingLost, Code: -1, Reason: err.Error()}
+	}
+	return status, err
+}
+
+func (s *session) remember(number uint64, proc execution.Process) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.processes[number] = proc
+}
+
+func (s *session) forget(number uint64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.processes, number)
+}
+
+// control does something to a process that was started.
+func (s *session) control(ctx context.Context, call *proto.Call) error {
+	s.mu.Lock()
+	proc := s.processes[call.Process]
+	s.mu.Unlock()
+	switch call.Method {
+	case proto.MethodKill:
+		if proc == nil {
+			return nil // ended, and left nothing behind
+		}
+		// The host may stop waiting; the kill goes on.
+		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), killDeadline)
+		defer cancel()
+		return proc.Kill(cleanup)
+	case proto.MethodResize:
+		if proc == nil {
+			return execution.ErrFinished
+		}
+		if r, ok := proc.(execution.Resizer); ok {
+			return r.Resize(ctx, call.Size)
+		}
+		return fmt.Errorf("%w: resizing", execution.ErrUnsupported)
+	default:
+		if proc == nil {
+			return execution.ErrFinished
+		}
+		return proc.Signal(ctx, call.Signal)
+	}
+}
+
+// An output carries one of a command's streams to the host. Once the host has
+// cancelled the command nobody wants its output, and it is dropped.
+type output struct{ sender *wire.Sender }
+
+func (o *output) Write(p []byte) (int, error) {
+	n, err := o.sender.Write(p)
+	if errors.Is(err, wire.ErrCancelled) {
+		return len(p), nil
+	}
+	return n, err
+}
+
+// ReadFrom lets bytes go from a pipe to the stream without being copied.
+func (o *output) ReadFrom(r io.Reader) (int64, error) {
+	n, err := o.sender.ReadFrom(r)
+	if errors.Is(err, wire.ErrCancelled) {
+		rest, err := io.Copy(io.Discard, r)
+		return n + rest, err
+	}
+	return n, err
+}
+
+// An input is what the host sends on a stream.
+type input struct{ stream *wire.Stream }
+
+func (i *input) Read(b []byte) (int, error) {
+	if len(b) == 0 {
+		return 0, nil
+	}
+	p, err := i.stream.Peek(0)
+	if err != nil {
+		return 0, err
+	}
+	n := copy(b, p)
+	i.stream.Advance(0, n)
+	return n, nil
+}
+
+// WriteTo saves io.Copy a buffer and a copy.
+func (i *input) WriteTo(w io.Writer) (total int64, err error) {
+	for {
+		p, err := i.stream.Peek(0)
+		if err == io.EOF { //nolint:errorlint // as Peek returns it
+			return total, nil
+		}
+		if err != nil {
+			return total, err
+		}
+		n, err := w.Write(p)
+		i.stream.Advance(0, n)
+		total += int64(n)
+		if err != nil {
+			return total, err
+		}
+	}
+}

@@ -1,0 +1,219 @@
+package wire
+
+import (
+	"errors"
+	"io"
+	"sync"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+)
+
+// A relay is a pipe of our own. Bytes are moved from a command's pipe or a
+// file into the relay, upon which it is certain how many there are, and from
+// the relay to the connection, both without a copy. Moving them from the
+// command's pipe right away is not possible: somebody else may read from it
+// after the frame's length has been sent.
+type relay struct{ r, w int }
+
+// relayCache keeps one relay for reuse.
+type relayCache struct {
+	mu     sync.Mutex
+	spare  *relay
+	closed bool
+}
+
+func (c *relayCache) get() (*relay, error) {
+	c.mu.Lock()
+	p := c.spare
+	c.spare = nil
+	c.mu.Unlock()
+	if p != nil {
+		return p, nil
+	}
+	var fds [2]int
+	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC|unix.O_NONBLOCK); err != nil {
+		return nil, err
+	}
+	// Without it frames are of 64 KiB, which is slower but works.
+	_, _ = unix.FcntlInt(uintptr(fds[0]), unix.F_SETPIPE_SZ, MaxData)
+	return &relay{fds[0], fds[1]}, nil
+}
+
+// put gives a relay back, which must be empty to be used again.
+func (c *relayCache) put(p *relay, empty bool) {
+	c.mu.Lock()
+	keep := empty && c.spare == nil && !c.closed
+	if keep {
+		c.spare = p
+	}
+	c.mu.Unlock()
+	if !keep {
+		p.close()
+	}
+}
+
+func (c *relayCache) close() {
+	c.mu.Lock()
+	p := c.spare
+	c.spare, c.closed = nil, true
+	c.mu.Unlock()
+	if p != nil {
+		p.close()
+	}
+}
+
+// trim closes the spare relay.
+func (c *relayCache) trim() {
+	c.mu.Lock()
+	p := c.spare
+	c.spare = nil
+	c.mu.Unlock()
+	if p != nil {
+		p.close()
+	}
+}
+
+func (p *relay) close() {
+	_ = unix.Close(p.r)
+	_ = unix.Close(p.w)
+}
+
+// errNoSplice says that bytes have to be copied.
+var errNoSplice = errors.New("cannot be spliced")
+
+// splice sends what src yields, at most limit bytes, until little comes at a
+// time. At its end the error is io.EOF. When it fails with errNoSplice, n bytes
+// were sent and the rest can still be read from src.
+func (o *Sender) splice(src syscall.Conn, limit int64) (n int64, err error) {
+	m := o.stream.mux
+	out, ok := m.conn.(syscall.Conn)
+	if !ok {
+		return 0, errNoSplice
+	}
+	dst, err := out.SyscallConn()
+	if err != nil {
+		return 0, errNoSplice
+	}
+	from, err := src.SyscallConn()
+	if err != nil {
+		return 0, errNoSplice
+	}
+	p, err := m.relays.get()
+	if err != nil {
+		return 0, errNoSplice
+	}
+	clean := true
+	defer func() { m.relays.put(p, clean) }()
+	for n < limit {
+		sent, err := o.spliceFrame(p, from, dst, limit-n)
+		n += sent
+		if err != nil {
+			clean = errors.Is(err, io.EOF) || errors.Is(err, errNoSplice)
+			return n, err
+		}
+		if sent < smallData {
+			break
+		}
+	}
+	return n, nil
+}
+
+// spliceFrame sends one frame.
+func (o *Sender) spliceFrame(p *relay, from, dst syscall.RawConn, limit int64) (int64, error) {
+	s := o.stream
+	credit, err := s.reserve(o.channel, min(limit, MaxData), false)
+	if err != nil {
+		return 0, err
+	}
+	n, err := p.fill(from, int(credit))
+	s.unreserve(o.channel, credit-int64(n))
+	if err != nil {
+		return 0, err
+	}
+	h := header{kind: frameData, channel: o.channel, stream: s.id, length: uint32(n)} //nolint:gosec // at most MaxData
+	job := &bulkJob{payload: &relayPayload{p, h, dst}, done: make(chan error, 1)}
+	if err := s.submit(job); err != nil {
+		return 0, err
+	}
+	// The relay is the job's until it is done, whatever becomes of the stream.
+	if err := <-job.done; err != nil {
+		return 0, err
+	}
+	return int64(n), nil
+}
+
+// fill moves up to want bytes from a file or pipe into the relay, waiting for
+// the first.
+func (p *relay) fill(from syscall.RawConn, want int) (n int, err error) {
+	waitErr := from.Read(func(fd uintptr) bool {
+		for {
+			var moved int64
+			moved, err = unix.Splice(int(fd), nil, p.w, nil, want, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK) //nolint:gosec // a file descriptor
+			n = int(moved)
+			if !errors.Is(err, unix.EINTR) {
+				return !errors.Is(err, unix.EAGAIN)
+			}
+		}
+	})
+	switch {
+	case waitErr != nil:
+		return 0, waitErr
+	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM):
+		return 0, errNoSplice
+	case err != nil:
+		return 0, err
+	case n == 0:
+		return 0, io.EOF
+	}
+	return n, nil
+}
+
+// A relayPayload is a DATA frame whose payload is in a relay.
+type relayPayload struct {
+	relay *relay
+	h     header
+	dst   syscall.RawConn
+}
+
+func (p *relayPayload) release(*Mux) {}
+
+func (p *relayPayload) send(m *Mux) error {
+	if _, err := m.conn.Write(p.h.append(nil)); err != nil {
+		return err
+	}
+	left, err := int(p.h.length), error(nil)
+	waitErr := p.dst.Write(func(fd uintptr) bool {
+		for left > 0 {
+			var n int64
+			n, err = unix.Splice(p.relay.r, nil, int(fd), nil, left, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK) //nolint:gosec // a file descriptor
+			if err == nil && n > 0 {
+				left -= int(n)
+			} else if !errors.Is(err, unix.EINTR) {
+				return !errors.Is(err, unix.EAGAIN)
+			}
+		}
+		return true
+	})
+	if waitErr != nil || left == 0 {
+		return waitErr
+	}
+	return p.copy(m, left, err)
+}
+
+// copy sends the rest where the connection takes no splice.
+func (p *relayPayload) copy(m *Mux, left int, cause error) error {
+	buf := m.pools.frame()
+	defer m.pools.putFrame(buf)
+	for left > 0 {
+		n, err := unix.Read(p.relay.r, buf[:left])
+		if err != nil || n == 0 {
+			return errors.Join(cause, err)
+		}
+		if _, err := m.conn.Write(buf[:n]); err != nil {
+			return err
+		}
+		left -= n
+	}
+	return nil
+}
