@@ -1,0 +1,258 @@
+//go:build linux
+
+package integration
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/execution/docker"
+)
+
+// An engine that is missing, too old, restarted, or stuck.
+
+func TestNoEngineIsUnavailableAndSaysWhatWasTried(t *testing.T) {
+	dir := shortDir(t)
+	nobody := filepath.Join(dir, "nobody.sock")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", nobody)
+	if err != nil {
+		t.Fatal(err)
+	}
+	listener.(*net.UnixListener).SetUnlinkOnClose(false)
+	closeNow(t, listener)
+	for name, host := range map[string]string{
+		"no socket":                  "unix://" + filepath.Join(dir, "missing.sock"),
+		"a socket nobody listens at": "unix://" + nobody,
+		"a closed port":              "tcp://127.0.0.1:1",
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, err := docker.New(t.Context(), docker.Options{Host: host})
+			isError(t, err, execution.ErrUnavailable, host)
+		})
+	}
+}
+
+func TestAnEngineThatIsTooOldIsUnavailable(t *testing.T) {
+	host := fakeEngine(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("API-Version", "1.20")
+		w.Header().Set("Content-Type", "application/json")
+		if strings.HasSuffix(r.URL.Path, "/version") {
+			_, _ = fmt.Fprint(w, `{"Version":"1.8.0","ApiVersion":"1.20","Os":"linux","Arch":"amd64"}`)
+			return
+		}
+		_, _ = fmt.Fprint(w, "OK")
+	}))
+	_, err := docker.New(t.Context(), docker.Options{Host: host})
+	isError(t, err, execution.ErrUnavailable, "1.20", "1.40")
+}
+
+func TestSomethingElseAtTheSocketIsUnavailable(t *testing.T) {
+	host := fakeEngine(t, http.NotFoundHandler())
+	_, err := docker.New(t.Context(), docker.Options{Host: host})
+	isError(t, err, execution.ErrUnavailable, host)
+}
+
+// fakeEngine answers at a socket of its own.
+func fakeEngine(t *testing.T, handler http.Handler) string {
+	t.Helper()
+	path := filepath.Join(shortDir(t), "docker.sock")
+	listener, err := new(net.ListenConfig).Listen(t.Context(), "unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	server := &http.Server{Handler: handler, ReadHeaderTimeout: hangTime}
+	var serving sync.WaitGroup
+	serving.Go(func() { _ = server.Serve(listener) })
+	t.Cleanup(func() {
+		closeNow(t, server)
+		serving.Wait()
+	})
+	return "unix://" + path
+}
+
+func TestTheCommandSaysHowToGetAnEngine(t *testing.T) {
+	cmd := pinfoldCommand(t, "run", "--", "true")
+	cmd.Env = append(os.Environ(), "DOCKER_HOST=unix:///nowhere/docker.sock")
+	got := finish(t, cmd)
+	if got.code != 125 || !strings.Contains(got.stderr, "/nowhere/docker.sock") ||
+		!strings.Contains(got.stderr, "--backend process") || got.stdout != "" {
+		t.Errorf("got %+v", got)
+	}
+}
+
+func TestTheAPIVersionIsTheEngines(t *testing.T) {
+	need(t)
+	p := startProxy(t, nil)
+	h := newSandbox(t, newBackend(t, docker.Options{Host: p.host}), execution.Spec{})
+	output(t, h, "true")
+	version, err := world.engine.ServerVersion(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	asked := 0
+	for _, path := range p.requests() {
+		rest, ok := strings.CutPrefix(path, "/v")
+		if !ok {
+			continue // the ping that negotiates
+		}
+		asked++
+		if used, _, _ := strings.Cut(rest, "/"); versionLess(version.APIVersion, used) {
+			t.Errorf("asked for %s of an engine that speaks %s", path, version.APIVersion)
+		}
+	}
+	if asked == 0 {
+		t.Error("no request was seen")
+	}
+}
+
+func versionLess(a, b string) bool {
+	var majorA, minorA, majorB, minorB int
+	_, _ = fmt.Sscanf(a, "%d.%d", &majorA, &minorA)
+	_, _ = fmt.Sscanf(b, "%d.%d", &majorB, &minorB)
+	return majorA < majorB || majorA == majorB && minorA < minorB
+}
+
+func TestACancelledSpawnLeavesNothing(t *testing.T) {
+	need(t)
+	image := plainImage(t)
+	for name, at := range map[string]string{
+		"at create": "/containers/create",
+		"at attach": "/attach",
+		"at start":  "/start",
+	} {
+		t.Run(name, func(t *testing.T) {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			p := startProxy(t, func(method, path string) {
+				if before, _, _ := strings.Cut(path, "?"); method == http.MethodPost && strings.HasSuffix(before, at) {
+					cancel()
+				}
+			})
+			backend := newBackend(t, docker.Options{Host: p.host})
+			m := mark()
+			h, err := backend.Spawn(ctx, execution.Spec{Image: image, Labels: map[string]string{runLabel: m}})
+			if !errors.Is(err, context.Canceled) {
+				t.Errorf("got %v, %v", h, err)
+			}
+			// The engine may have been asked already and not have answered.
+			eventually(t, "no container is left", func() error { return stillThere(t, m) })
+		})
+	}
+}
+
+func TestTheEngineIsRestartedWhileInUse(t *testing.T) {
+	d := startDaemon(t)
+	image := d.image(t)
+	for name, restart := range map[string]func(){
+		"stopped and started": func() { d.stop(t); d.start(t) },
+		"crashed and started": func() { d.kill(t); d.start(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			backend := newBackend(t, docker.Options{Host: d.host})
+			h := newSandbox(t, backend, execution.Spec{Image: image})
+			pending := start(t, h, execution.Command{Shell: "sleep 100000"})
+			restart()
+			lost(t, h, pending)
+			eventually(t, "the container is removed", func() error { return noneLeft(t, d) })
+
+			// The backend goes on with the engine that is there now.
+			again := newSandbox(t, backend, execution.Spec{Image: image})
+			if got := output(t, again, "echo again"); got != "again\n" {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+func TestTheEngineIsRestartedAndItsContainersLive(t *testing.T) {
+	d := startDaemon(t, "--live-restore")
+	image := d.image(t)
+	backend := newBackend(t, docker.Options{Host: d.host})
+	h := newSandbox(t, backend, execution.Spec{Image: image})
+	pending := start(t, h, execution.Command{Shell: "sleep 100000"})
+	d.stop(t)
+	d.start(t)
+	// The way into the container is gone for good, so the sandbox is; what
+	// must not happen is that it hangs, or that the container stays.
+	lost(t, h, pending)
+	eventually(t, "the container is removed", func() error { return noneLeft(t, d) })
+}
+
+func noneLeft(t *testing.T, d *daemon) error {
+	t.Helper()
+	list, err := d.client.ContainerList(t.Context(), container.ListOptions{All: true})
+	if err == nil && len(list) > 0 {
+		err = fmt.Errorf("there is %.12s: %s", list[0].ID, list[0].Status)
+	}
+	return err
+}
+
+func TestAWedgedEngineHangsNobody(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t)
+	image := d.image(t)
+	backend := newBackend(t, docker.Options{Host: d.host})
+	h := newSandbox(t, backend, execution.Spec{Image: image})
+	pending := start(t, h, execution.Command{Shell: "sleep 100000"})
+	d.freeze(t)
+	defer d.thaw(t)
+
+	ctx, cancel := context.WithTimeout(t.Context(), wedgeTime)
+	defer cancel()
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		_, err := backend.Spawn(ctx, execution.Spec{Image: image})
+		answered(t, ctx, "Spawn", err)
+	})
+	calls.Go(func() {
+		_, err := execution.Exec(ctx, h, execution.Command{Args: []string{"true"}})
+		answered(t, ctx, "Exec", err)
+	})
+	calls.Go(func() {
+		_, err := pending.Wait(ctx)
+		answered(t, ctx, "Wait", err)
+	})
+	calls.Go(func() {
+		_, err := docker.New(ctx, docker.Options{Host: d.host})
+		answered(t, ctx, "New", err)
+	})
+	calls.Wait()
+	answered(t, ctx, "Destroy", h.Destroy(ctx))
+
+	d.thaw(t)
+	if err := h.Destroy(t.Context()); err != nil {
+		t.Errorf("Destroy once the engine goes on: %v", err)
+	}
+	eventually(t, "no container is left", func() error { return noneLeft(t, d) })
+}
+
+// wedgeTime is when a call counts as hung although the engine is stuck. Each
+// call has a deadline of its own, well below it.
+const wedgeTime = 4 * hangTime
+
+// answered checks that a call ended by its own deadline, with a typed error.
+func answered(t *testing.T, ctx context.Context, call string, err error) {
+	t.Helper()
+	_, typed := errors.AsType[*execution.Error](err)
+	switch {
+	case ctx.Err() != nil:
+		t.Errorf("%s hung", call)
+	case err == nil:
+		t.Errorf("%s succeeded on an engine that is stuck", call)
+	case !typed:
+		t.Errorf("%s: %q is no *execution.Error", call, err)
+	case !errors.Is(err, execution.ErrTimeout) && !errors.Is(err, execution.ErrUnavailable) && !errors.Is(err, execution.ErrLost):
+		t.Errorf("%s: %q is of no fitting kind", call, err)
+	}
+}
