@@ -38,7 +38,7 @@ func registryAuth(ctx context.Context, domain string) (string, error) {
 	if creds == nil {
 		return "", nil
 	}
-	data, err := json.Marshal(creds)
+	data, err := json.Marshal(creds) //nolint:gosec // The engine gets the password, as it must.
 	return base64.URLEncoding.EncodeToString(data), err
 }
 
@@ -77,7 +77,7 @@ func askHelper(ctx context.Context, helper, domain string) (*credentials, error)
 	}
 	ctx, cancel := context.WithTimeout(ctx, helperLimit)
 	defer cancel()
-	cmd := exec.CommandContext(ctx, "docker-credential-"+helper, "get") //nolint:gosec // Named by the user's own docker configuration.
+	cmd := exec.CommandContext(ctx, "docker-credential-"+helper, "get")
 	cmd.Stdin = strings.NewReader(domain)
 	var stdout bytes.Buffer
 	cmd.Stdout = &stdout

@@ -31,7 +31,7 @@ func (i engineInfo) capabilities(local bool) execution.Capabilities {
 // silence: rootless ones on cgroup v1.
 func (i engineInfo) enforcesLimits() bool {
 	v1 := i.CgroupVersion == "1" || i.CgroupVersion == "v1"
-	return !(i.Rootless && v1) && i.CgroupDriver != "none"
+	return (!i.Rootless || !v1) && i.CgroupDriver != "none"
 }
 
 // runs reports whether the engine runs programs of a platform.

@@ -67,7 +67,7 @@ func Examine(ctx context.Context, opts Options) Report {
 	present := r.images(ctx, c)
 	r.leftovers(ctx, c)
 	r.trial(ctx, c, present)
-	if err := c.Close(); err != nil {
+	if err := c.Close(); err != nil { //nolint:contextcheck // Close bounds its own time, as the contract has it.
 		r.add("clean-up", FindingWarn, "look for containers with `docker ps -a`", "%v", err)
 	}
 	r.Runnable = !slices.ContainsFunc(r.Findings, func(f Finding) bool { return f.State == FindingFail })

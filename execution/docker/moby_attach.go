@@ -68,7 +68,7 @@ func upgrade(ctx context.Context, conn net.Conn, path string) (*rawStream, error
 		return nil, err
 	}
 	reader := bufio.NewReader(conn)
-	resp, err := http.ReadResponse(reader, req) //nolint:bodyclose // The body is the stream itself, or is read to its end below.
+	resp, err := http.ReadResponse(reader, req)
 	if err != nil {
 		return nil, err
 	}

@@ -174,12 +174,12 @@ func (c *Context) createFrom(ctx context.Context, spec execution.Spec, base imag
 	if err != nil {
 		return image, "", err
 	}
-	make := func() (string, error) {
+	attempt := func() (string, error) {
 		req := request(spec, image.ID, who, labels, c.engine.apiVersion())
 		req.Mounts = append(req.Mounts, volumeCover(spec, base, who)...)
 		return c.createContainer(ctx, req)
 	}
-	id, err := make()
+	id, err := attempt()
 	if !errors.Is(err, execution.ErrNotFound) {
 		return image, id, err
 	}
@@ -189,7 +189,7 @@ func (c *Context) createFrom(ctx context.Context, spec execution.Spec, base imag
 		return image, "", errors.Join(err, deriveErr)
 	}
 	image = again
-	id, err = make()
+	id, err = attempt()
 	return image, id, err
 }
 

@@ -94,7 +94,7 @@ func (s *stream) unframe(p []byte) (kept int, err error) {
 		take := int(min(int64(s.left), int64(len(p)-in)))
 		part := p[in : in+take]
 		in += take
-		s.left -= uint32(take) //nolint:gosec // At most s.left.
+		s.left -= uint32(take)
 		if s.kind != kindStdout {
 			s.stderr.add(part)
 			continue
@@ -167,7 +167,8 @@ type tail struct {
 	data []byte
 }
 
-const tailSize = 2 << 10
+// tailSize is in bytes; oneLine shows all of it.
+const tailSize = 1000
 
 func (t *tail) add(p []byte) {
 	t.mu.Lock()

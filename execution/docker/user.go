@@ -31,7 +31,7 @@ func parseIdentity(text string) (who identity, ok bool) {
 
 func parseID(text string) (int, bool) {
 	id, err := strconv.ParseUint(text, 10, 31)
-	return int(id), err == nil && id <= maxID //nolint:gosec // 31 bits.
+	return int(id), err == nil && id <= maxID
 }
 
 // accounts are an image's /etc/passwd and /etc/group; either may be missing.

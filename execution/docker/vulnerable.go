@@ -24,28 +24,34 @@ type advisory struct {
 func advisories() []advisory {
 	return []advisory{
 		{
-			"runc", []string{"1.1.12"}, []string{"CVE-2024-21626"},
-			"a leaked file descriptor reaches the host's files; pinfold refuses the working directories that use it",
+			component: "runc", fixed: []string{"1.1.12"},
+			names:  []string{"CVE-2024-21626"},
+			effect: "a leaked file descriptor reaches the host's files; pinfold refuses the working directories that use it",
 		},
 		{
-			"runc", []string{"1.2.8", "1.3.3"}, []string{"CVE-2025-31133", "CVE-2025-52565", "CVE-2025-52881"},
-			"races while a container's masked paths and console are mounted write to the host's /proc; images are the way in",
+			component: "runc", fixed: []string{"1.2.8", "1.3.3"},
+			names:  []string{"CVE-2025-31133", "CVE-2025-52565", "CVE-2025-52881"},
+			effect: "races while a container's masked paths and console are mounted write to the host's /proc; images are the way in",
 		},
 		{
-			"runc", []string{"1.0.0"}, []string{"CVE-2019-5736", "CVE-2021-30465"},
-			"the host's runc can be overwritten, or a mount led astray, from inside",
+			component: "runc", fixed: []string{"1.0.0"},
+			names:  []string{"CVE-2019-5736", "CVE-2021-30465"},
+			effect: "the host's runc can be overwritten, or a mount led astray, from inside",
 		},
 		{
-			"containerd", []string{"1.6.18", "1.7.0"}, []string{"CVE-2023-25173"},
-			"supplementary groups are set up wrongly, which lets a user inside bypass group restrictions",
+			component: "containerd", fixed: []string{"1.6.18", "1.7.0"},
+			names:  []string{"CVE-2023-25173"},
+			effect: "supplementary groups are set up wrongly, which lets a user inside bypass group restrictions",
 		},
 		{
-			"containerd", []string{"1.7.29", "2.0.7", "2.1.5", "2.2.0"}, []string{"CVE-2024-25621", "CVE-2025-64329"},
-			"folders of containerd are open to local users; attaching leaks memory",
+			component: "containerd", fixed: []string{"1.7.29", "2.0.7", "2.1.5", "2.2.0"},
+			names:  []string{"CVE-2024-25621", "CVE-2025-64329"},
+			effect: "folders of containerd are open to local users; attaching leaks memory",
 		},
 		{
-			"docker", []string{"23.0.11", "24.0.9", "25.0.2"}, []string{"CVE-2024-24557"},
-			"the classic builder takes a poisoned cache for its own",
+			component: "docker", fixed: []string{"23.0.11", "24.0.9", "25.0.2"},
+			names:  []string{"CVE-2024-24557"},
+			effect: "the classic builder takes a poisoned cache for its own",
 		},
 	}
 }
