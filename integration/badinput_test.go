@@ -171,55 +171,6 @@ func TestAPlatformThatTheImageIsNotForIsRefused(t *testing.T) {
 		execution.Spec{Platform: "linux/" + other, Pull: execution.PullNever}, execution.ErrImage, other)
 }
 
-func TestBadCommandsAreTypedErrors(t *testing.T) {
-	h := sandbox(t)
-	output(t, h, "printf data >plain; chmod 644 plain; mkdir -p sub")
-	for name, row := range map[string]struct {
-		cmd   execution.Command
-		want  error
-		words []string
-	}{
-		"no such directory":      {execution.Command{Args: []string{"true"}, Dir: "no/such dir"}, execution.ErrDirNotFound, []string{"no/such dir"}},
-		"directory is a file":    {execution.Command{Args: []string{"true"}, Dir: "plain"}, nil, []string{"plain"}},
-		"no such program":        {execution.Command{Args: []string{"no-such-program"}}, execution.ErrCommandNotFound, []string{"no-such-program"}},
-		"no such path":           {execution.Command{Args: []string{"/no/such/program"}}, execution.ErrCommandNotFound, []string{"/no/such/program"}},
-		"not executable":         {execution.Command{Args: []string{"./plain"}}, execution.ErrCannotRun, []string{"plain"}},
-		"a directory as program": {execution.Command{Args: []string{"./sub"}}, execution.ErrCannotRun, []string{"sub"}},
-		"nothing":                {execution.Command{}, execution.ErrInvalid, nil},
-		"NUL in an argument":     {execution.Command{Args: []string{"echo", "a\x00b"}}, execution.ErrInvalid, []string{"NUL"}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			_, err := h.Start(t.Context(), row.cmd)
-			isError(t, err, row.want, row.words...)
-		})
-	}
-}
-
-func TestBadPathsAreTypedErrors(t *testing.T) {
-	h := sandbox(t)
-	output(t, h, "mkdir dir; printf data >file; mkfifo fifo")
-	ctx := t.Context()
-	read := func(path string) error { _, err := execution.ReadFile(ctx, h, path, 0); return err }
-	write := func(path string) error { return execution.WriteFile(ctx, h, path, []byte("x")) }
-	for name, row := range map[string]struct {
-		err  error
-		want error
-	}{
-		"read a directory":            {read("dir"), execution.ErrIsDir},
-		"write a directory":           {write("dir"), execution.ErrIsDir},
-		"read what is not there":      {read("missing"), execution.ErrNotFound},
-		"read below a file":           {read("file/below"), execution.ErrNotDir},
-		"write below a file":          {write("file/below"), execution.ErrNotDir},
-		"read a FIFO":                 {read("fifo"), execution.ErrInvalid},
-		"read a device":               {read("/dev/zero"), execution.ErrInvalid},
-		"read a path with NUL":        {read("a\x00b"), execution.ErrInvalid},
-		"write a path with NUL":       {write("a\x00b"), execution.ErrInvalid},
-		"write where it is forbidden": {write("/etc/passwd"), execution.ErrPermission},
-	} {
-		t.Run(name, func(t *testing.T) { isError(t, row.err, row.want) })
-	}
-}
-
 func TestAFullDiskIsSaidAndLeavesTheOldFile(t *testing.T) {
 	need(t)
 	h := newSandbox(t, newBackend(t, dockerOptions()), execution.Spec{Mounts: []execution.Mount{

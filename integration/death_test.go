@@ -142,19 +142,6 @@ func TestASilentCommandIsNotEnded(t *testing.T) {
 	}
 }
 
-func TestOutOfMemoryOfTheWholeSandboxIsSaid(t *testing.T) {
-	need(t)
-	h := newSandbox(t, newBackend(t, docker.Options{}), execution.Spec{Limits: execution.Limits{Memory: 64 << 20}})
-	result := run(t, h, "tail /dev/zero")
-	if result.Ending != execution.EndingOutOfMemory {
-		t.Errorf("got %v", result.ExitStatus)
-	}
-	// Only the command's tree died.
-	if got := output(t, h, "echo alive"); got != "alive\n" {
-		t.Errorf("got %q", got)
-	}
-}
-
 func TestTheConnectionIsCut(t *testing.T) {
 	need(t)
 	p := startProxy(t, nil)

@@ -3,7 +3,6 @@
 package integration
 
 import (
-	"context"
 	"fmt"
 	"strings"
 	"testing"
@@ -177,32 +176,5 @@ func TestAUserIsFoundInTheImage(t *testing.T) {
 				t.Errorf("a file belongs to %s, want %s (%v)", got, want, err)
 			}
 		})
-	}
-}
-
-func TestAFileNameIsNeverRun(t *testing.T) {
-	h := sandbox(t)
-	ctx := context.WithoutCancel(t.Context())
-	for _, name := range []string{
-		"$(touch pwned)", "`touch pwned`", "; touch pwned", "-rf", "--help", "a\nb", `quote"'`, "\xff\xfe", " ", "*", "tab\t", "back\\slash",
-	} {
-		if err := execution.WriteFile(ctx, h, "names/"+name, []byte(name)); err != nil {
-			t.Errorf("write %q: %v", name, err)
-			continue
-		}
-		if got, err := execution.ReadFile(ctx, h, "names/"+name, 0); err != nil || string(got) != name {
-			t.Errorf("read %q: %q, %v", name, got, err)
-		}
-		// The command sees the very same name.
-		result, err := execution.Exec(ctx, h, execution.Command{Args: []string{"cat", "--", name}, Dir: "names"})
-		if err != nil || string(result.Stdout) != name {
-			t.Errorf("cat %q: %q, %v", name, result.Stdout, err)
-		}
-	}
-	if _, err := h.Stat(ctx, "names/pwned"); err == nil {
-		t.Error("a name was run")
-	}
-	if _, err := h.Stat(ctx, "pwned"); err == nil {
-		t.Error("a name was run")
 	}
 }

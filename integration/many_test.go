@@ -74,57 +74,6 @@ func eventuallyBack(t *testing.T, before held) {
 	})
 }
 
-func TestFiftyCommandsRunAtOnce(t *testing.T) {
-	h := sandbox(t)
-	const count = 50
-	// Each waits for all others to have started: one after the other, or in
-	// groups, they would never end.
-	line := `touch "$N"; while [ $(ls | wc -l) -lt 50 ]; do sleep 0.05; done`
-	if result := run(t, h, "mkdir meet"); !result.Success() {
-		t.Fatal(result)
-	}
-	group, ctx := errgroup.WithContext(t.Context())
-	for i := range count {
-		group.Go(func() error {
-			result, err := execution.Exec(ctx, h, execution.Command{Shell: line, Dir: "meet", Env: []string{"N=" + strconv.Itoa(i)}})
-			if err == nil && !result.Success() {
-				err = errorf("%v: %s", result.ExitStatus, result.Stderr)
-			}
-			return err
-		})
-	}
-	if err := group.Wait(); err != nil {
-		t.Error(err)
-	}
-}
-
-func TestAStuckCommandHoldsUpNoOther(t *testing.T) {
-	h := sandbox(t)
-	release := make(blocked)
-	stuck, err := h.Start(t.Context(), execution.Command{Shell: "yes", Stdout: release})
-	if err != nil {
-		t.Fatal(err)
-	}
-	for range 20 {
-		output(t, h, "true")
-	}
-	if err := stuck.Kill(t.Context()); err != nil {
-		t.Errorf("Kill: %v", err)
-	}
-	close(release)
-	if status, err := stuck.Wait(t.Context()); err != nil || status.Ending != execution.EndingCancelled {
-		t.Errorf("got %v, %v", status, err)
-	}
-}
-
-// blocked is a writer that takes nothing until it is closed.
-type blocked chan struct{}
-
-func (b blocked) Write(p []byte) (int, error) {
-	<-b
-	return len(p), nil
-}
-
 func TestFiftySandboxesAtOnce(t *testing.T) {
 	if testing.Short() {
 		t.Skip("many containers")

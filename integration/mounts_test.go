@@ -3,8 +3,6 @@
 package integration
 
 import (
-	"bytes"
-	"io"
 	"os"
 	"path/filepath"
 	"syscall"
@@ -84,17 +82,6 @@ func worldReadable(t *testing.T, program string) string {
 	return name
 }
 
-func TestFilesWrittenThroughTheHandleBelongToTheSandboxesUser(t *testing.T) {
-	h := sandbox(t)
-	if err := execution.WriteFile(t.Context(), h, "new/folder/file", []byte("x")); err != nil {
-		t.Fatal(err)
-	}
-	if got := output(t, h, "stat -c %u:%g new new/folder new/folder/file"); got != "1000:1000\n1000:1000\n1000:1000\n" {
-		t.Errorf("they belong to %q", got)
-	}
-	output(t, h, "rm -r new")
-}
-
 // The file API sees what the command sees: also in memory and in mounts.
 func TestFilesInMountsAreSeenBothWays(t *testing.T) {
 	need(t)
@@ -132,32 +119,5 @@ func TestFilesInMountsAreSeenBothWays(t *testing.T) {
 	}
 	if _, err := os.Stat(filepath.Join(dir, "new")); err == nil {
 		t.Error("there is a new file on the host")
-	}
-}
-
-func TestAnySizePassesUnchanged(t *testing.T) {
-	h := sandbox(t)
-	ctx := t.Context()
-	// Every byte value, more than an argument list holds, and no multiple of
-	// any buffer.
-	data := make([]byte, 3<<20+17)
-	for i := range data {
-		data[i] = byte(i * 7 >> (i % 5))
-	}
-	if err := h.WriteFile(ctx, "binary", bytes.NewReader(data), execution.WriteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	r, err := h.OpenFile(ctx, "binary", execution.ReadOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer closeNow(t, r)
-	if got, err := io.ReadAll(r); err != nil || !bytes.Equal(got, data) {
-		t.Errorf("read back %d bytes, equal: %v, %v", len(got), bytes.Equal(got, data), err)
-	}
-	var out bytes.Buffer
-	result, err := execution.Exec(ctx, h, execution.Command{Args: []string{"cat"}, Stdin: bytes.NewReader(data), Stdout: &out})
-	if err != nil || !bytes.Equal(out.Bytes(), data) {
-		t.Errorf("through stdin and stdout: %d bytes, equal: %v, %v, %v", out.Len(), bytes.Equal(out.Bytes(), data), result.ExitStatus, err)
 	}
 }
