@@ -25,6 +25,10 @@ type watcher struct {
 	fates    map[string]*fate   // by container ID
 }
 
+// sigterm is how the engine tells SIGTERM, which comes first when it stops a
+// container.
+const sigterm = "15"
+
 // A fate is what has become of one container, as far as events tell.
 type fate struct {
 	changed chan struct{} // closed and replaced at each change
@@ -32,7 +36,7 @@ type fate struct {
 	died      bool
 	exitCode  int
 	signal    string // of the last kill from outside; "" for none
-	stopped   bool   // by a stop, which also kills
+	stopped   bool   // asked to end from outside, if maybe not only asked
 	oom       bool   // the kernel killed something in it for memory
 	destroyed bool
 	paused    bool
@@ -171,6 +175,7 @@ func (w *watcher) record(e engineEvent) {
 		f.died, f.exitCode = true, e.ExitCode
 	case "kill":
 		f.signal = e.Signal
+		f.stopped = f.stopped || e.Signal == sigterm
 	case "stop":
 		f.stopped = true
 	case "oom":

@@ -63,7 +63,7 @@ func (c *Context) deathReason(ctx context.Context, id string, s *stream) string 
 		return f.died && (f.exitCode != killed || f.oom || f.signal != "")
 	})
 	switch {
-	case f.stopped || f.signal == "15":
+	case f.stopped:
 		return "stopped from outside"
 	case f.signal != "":
 		return "killed or removed from outside (" + signalName(f.signal) + ")"

@@ -91,7 +91,9 @@ func (h *handle) undo(ctx context.Context) error {
 		err = errors.Join(err, h.client.Close())
 	}
 	if h.stream != nil {
-		_ = h.stream.release() // The engine may have hung up before.
+		// Also when the removal failed: then the guest ends by itself. The
+		// engine may have hung up before.
+		_ = h.stream.release()
 	}
 	if err == nil {
 		h.removed = true

@@ -7,6 +7,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -47,6 +48,10 @@ func newGuard(where string, local bool, rootDir string, env environment) guard {
 // check refuses what no engine is to be asked for, naming the field. It looks
 // at this host's files and changes nothing.
 func (g guard) check(spec execution.Spec) error {
+	if spec.Name != "" && !validName.MatchString(spec.Name) {
+		return fmt.Errorf("name %q: %w: want letters, digits, dots, dashes and underscores, two at least, a letter or digit first",
+			spec.Name, execution.ErrInvalid)
+	}
 	if within(path.Clean(spec.Dir), "/proc") {
 		// A runtime's leaked file descriptors lie there (CVE-2024-21626).
 		return fmt.Errorf("directory %q: %w: a working directory under /proc is refused", spec.Dir, execution.ErrInvalid)
@@ -72,6 +77,9 @@ func (g guard) check(spec execution.Spec) error {
 	}
 	return nil
 }
+
+// validName is what engines take as the name of a container.
+var validName = regexp.MustCompile(`^[a-zA-Z0-9][a-zA-Z0-9_.-]{1,127}$`)
 
 // checkNetwork refuses the networks that are somebody else's.
 func checkNetwork(name string) error {

@@ -148,6 +148,8 @@ func TestSpecsThatAreRefused(t *testing.T) {
 		{"relative source", execution.Spec{Mounts: bind("project")}, execution.ErrInvalid, "absolute"},
 		{"relative source by dots", execution.Spec{Mounts: bind("../project")}, execution.ErrInvalid, "absolute"},
 		{"missing source", execution.Spec{Mounts: bind(filepath.Join(dir, "nothing"))}, execution.ErrNotFound, "nothing"},
+		{"name with a space", execution.Spec{Name: "a name"}, execution.ErrInvalid, "a name"},
+		{"name that is an option", execution.Spec{Name: "-f"}, execution.ErrInvalid, "-f"},
 		{"over proc", execution.Spec{Mounts: tmpfs("/proc/sys")}, execution.ErrInvalid, "/proc"},
 		{"over sys", execution.Spec{Mounts: tmpfs("/sys")}, execution.ErrInvalid, "/sys"},
 		{"over dev", execution.Spec{Mounts: tmpfs("/dev")}, execution.ErrInvalid, "/dev"},

@@ -19,6 +19,11 @@ type semaphore struct {
 func (s *semaphore) lock(ctx context.Context) error {
 	s.once.Do(func() { s.held = make(chan struct{}, 1) })
 	select {
+	case s.held <- struct{}{}: // Also when ctx has ended.
+		return nil
+	default:
+	}
+	select {
 	case s.held <- struct{}{}:
 		return nil
 	case <-ctx.Done():

@@ -30,6 +30,21 @@ type surroundings struct {
 	noSwapAtAll bool // the machine has no swap
 }
 
+// capabilities are all that are in any of the sets. A kernel of the runtime's
+// own does not tell all of them.
+func (s surroundings) capabilities() uint64 {
+	const unknown = math.MaxUint64
+	f := s.facts
+	var all uint64
+	for _, set := range []uint64{f.CapBounding, f.CapPermitted, f.CapEffective, f.CapInheritable, f.CapAmbient} {
+		if set == unknown && s.ownKernel {
+			continue
+		}
+		all |= set
+	}
+	return all
+}
+
 // checkControls reports the first control that does not hold, with
 // ErrUnsupported. A runtime with a kernel of its own keeps the host's limits
 // and filters round itself, where they do not show inside; what does not show
@@ -46,9 +61,8 @@ func checkControls(spec execution.Spec, who identity, seen surroundings) error {
 		return fail("own process space", "the guest is process %d", facts.PID)
 	case int(facts.UID) != who.UID || int(facts.GID) != who.GID:
 		return fail("user", "it is %d:%d instead of %s", facts.UID, facts.GID, who)
-	case facts.CapBounding&^caps != 0 && !seen.ownKernel,
-		(facts.CapEffective|facts.CapPermitted|facts.CapInheritable|facts.CapAmbient)&^caps != 0:
-		return fail("capabilities", "permitted %x, bounding %x, allowed %x", facts.CapPermitted, facts.CapBounding, caps)
+	case seen.capabilities()&^caps != 0:
+		return fail("capabilities", "there are %x, allowed are %x", seen.capabilities(), caps)
 	case !facts.NoNewPrivs && !seen.ownKernel:
 		return fail("no-new-privileges", "it is off")
 	case profile.Seccomp && facts.Seccomp != seccompFilter && !seen.ownKernel:

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"errors"
+	"math"
 	"strings"
 	"testing"
 
@@ -30,7 +31,8 @@ func TestControlsThatDoNotHold(t *testing.T) {
 		{"user", func(f *guest.Facts) { f.GID = 0 }, "", false},
 		{"capabilities", func(f *guest.Facts) { f.CapEffective = 1 }, "", false},
 		{"capabilities", func(f *guest.Facts) { f.CapAmbient = 1 << 21 }, "", false},
-		{"capabilities", func(f *guest.Facts) { f.CapBounding = 1 << 12 }, "", true},
+		{"capabilities", func(f *guest.Facts) { f.CapBounding = 1 << 12 }, "", false},
+		{"capabilities", func(f *guest.Facts) { f.CapAmbient = math.MaxUint64 }, "", true},
 		{"no-new-privileges", func(f *guest.Facts) { f.NoNewPrivs = false }, "", true},
 		{"system call filter", func(f *guest.Facts) { f.Seccomp = 0 }, execution.RelaxSeccomp, true},
 		{"system call filter", func(f *guest.Facts) { f.Seccomp = -1 }, execution.RelaxSeccomp, true},
