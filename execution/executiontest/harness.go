@@ -54,12 +54,3 @@ type Harness struct {
 	// NoShell is a spec of a sandbox that has no shell.
 	NoShell *execution.Spec
 }
-
-// Run checks the backend behind h against the whole contract, a subtest for
-// each line of it. With -short the quantities are smaller.
-func Run(t *testing.T, h Harness) {
-	t.Helper()
-	if h.New == nil {
-		t.Fatal("executiontest: Harness.New is not set")
-	}
-}

@@ -58,8 +58,8 @@ const (
 	// each followed by a newline, and exits with 0.
 	Alive Script = "alive"
 
-	// Leave starts a child that sleeps, holding stdout and stderr, writes the
-	// child's process ID and a newline to stdout, and exits with 3.
+	// Leave(text) starts a child that sleeps, holding stdout and stderr, writes
+	// the child's process ID, a newline and text to stdout, and exits with 3.
 	Leave Script = "leave"
 	// LeaveFlood exits with 3 while a child of it writes "y\n" to stdout for
 	// ever.
@@ -162,7 +162,7 @@ echo $$; exec sleep 600`
 	case Alive:
 		return `for pid; do if kill -0 "$pid" 2>/dev/null; then echo "$pid"; fi; done; exit 0`
 	case Leave:
-		return `sleep 600 & echo $!; exit 3`
+		return `sleep 600 & echo $!; printf %s "$1"; exit 3`
 	case LeaveFlood:
 		return `yes & exit 3`
 	case LeavePrint:
