@@ -5,8 +5,9 @@ SHELL := /bin/bash
 
 # The checkout may belong to another user than the one who builds.
 VERSION := $(shell git -c safe.directory='*' describe --tags --always --dirty 2>/dev/null)
+export GOFLAGS := $(strip $(GOFLAGS) -buildvcs=false)
+
 GO      ?= go
-GOBUILD := $(GO) build -buildvcs=false -trimpath
 LDFLAGS := -s -w -X github.com/pinfold-dev/pinfold/cmd/pinfold/internal/cli.buildVersion=$(VERSION)
 
 # What `make test` and `make bench` hand on, such as
@@ -21,7 +22,7 @@ help: ## show this
 
 .PHONY: build
 build: guest ## build bin/pinfold, with the guests in it
-	$(GOBUILD) -ldflags '$(LDFLAGS)' -o bin/pinfold ./cmd/pinfold
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/pinfold ./cmd/pinfold
 
 .PHONY: guest
 guest: ## build the guest for each architecture
@@ -49,7 +50,7 @@ lint: guest ## run the linters
 
 .PHONY: bench
 bench: images ## measure against the engine, the docker command and the host
-	$(GO) run -buildvcs=false ./internal/bench -o bench.json $(ARGS)
+	$(GO) run ./internal/bench -o bench.json $(ARGS)
 
 .PHONY: clean
 clean: ## remove what was built here; images and caches stay
