@@ -158,25 +158,25 @@ func (c *Client) WriteFile(ctx context.Context, path string, r io.Reader, opts e
 	fed := make(chan error, 1)
 	go func() {
 		err := feed(s, r)
-		fed <- err // before the guest can answer
-		if err != nil {
+		fed <- err // before the guest can answer to what follows
+		if isRead(err) {
 			s.Cancel()
 		}
 	}()
 	result, err := s.Result()
-	readErr := errStillReading
+	feedErr := errStillReading
 	select {
-	case readErr = <-fed:
+	case feedErr = <-fed:
 	case <-time.After(readGrace):
 	}
 	if err != nil {
 		return c.wrap(op, path, err)
 	}
+	if isRead(feedErr) {
+		return c.wrap(op, path, feedErr)
+	}
 	failure, err := proto.DecodeDone(result)
-	switch {
-	case readErr != nil && !errors.Is(readErr, errStillReading):
-		return c.wrap(op, path, readErr)
-	case failure == nil && err == nil && readErr != nil:
+	if failure == nil && err == nil && feedErr != nil {
 		err = wire.Violation("file written before all of it was sent")
 	}
 	return c.outcome(op, path, failure, err)
@@ -184,28 +184,34 @@ func (c *Client) WriteFile(ctx context.Context, path string, r io.Reader, opts e
 
 var errStillReading = errors.New("still reading")
 
-// feed sends what r yields on channel 0 until its end or the stream's. Its error
-// is r's: that the stream ended is none.
+// isRead reports whether an error of feed is the reader's.
+func isRead(err error) bool {
+	var read *wire.ReadError
+	return errors.As(err, &read)
+}
+
+// feed sends what r yields on channel 0, and that it has ended. An error of
+// r's is a wire.ReadError; any other says that the stream ended first.
 func feed(s *wire.Stream, r io.Reader) error {
 	sender := s.Sender(0)
 	defer sender.Close()
 	for {
 		b, err := sender.Buffer()
 		if err != nil {
-			return nil //nolint:nilerr // the stream has ended
+			return err
 		}
 		n, readErr := r.Read(b)
 		if err := sender.Send(n); err != nil {
-			return nil //nolint:nilerr // as above
+			return err
 		}
 		switch {
 		case readErr == io.EOF: //nolint:errorlint // as readers return it
-			if sender.Flush() == nil {
-				_ = s.CloseSend(0)
+			if err := sender.Flush(); err != nil {
+				return err
 			}
-			return nil
+			return s.CloseSend(0)
 		case readErr != nil:
-			return readErr
+			return &wire.ReadError{Err: readErr}
 		}
 	}
 }

@@ -91,6 +91,7 @@ type process struct {
 
 	mu       sync.Mutex
 	localErr error // of a writer or the stdin reader, the first one
+	broken   error // what the guest did that it may not
 
 	done   chan struct{} // closed when the following are final
 	status execution.ExitStatus
@@ -100,8 +101,10 @@ type process struct {
 // output hands bytes to one of the command's writers.
 func (p *process) output(b []byte, w io.Writer, count *atomic.Int64) error {
 	if limit := p.cmd.OutputLimit; limit > 0 && p.stdout.Load()+p.stderr.Load()+int64(len(b)) > limit {
-		err := wire.Violation("output beyond its limit")
-		p.client.mux.Fail(err)
+		err := p.client.broken(wire.Violation("output beyond its limit"))
+		p.mu.Lock()
+		p.broken = err
+		p.mu.Unlock()
 		return err
 	}
 	n, err := w.Write(b)
@@ -126,7 +129,7 @@ func (p *process) fault(err error) {
 
 // feed is the command's standard input.
 func (p *process) feed(s *wire.Stream) {
-	if err := feed(s, p.cmd.Stdin); err != nil {
+	if err := feed(s, p.cmd.Stdin); isRead(err) {
 		p.fault(err) // before the guest can answer
 		s.Cancel()
 	}
@@ -135,44 +138,53 @@ func (p *process) feed(s *wire.Stream) {
 // ended takes the stream's end, whatever it was. All output has been handed
 // over.
 func (p *process) ended(result []byte, err error) {
+	defer close(p.done)
 	const op = "wait"
+	p.mu.Lock()
+	localErr, broken := p.localErr, p.broken
+	p.mu.Unlock()
 	var failed *proto.Failure
 	if err == nil {
-		var refused *proto.Failure
-		p.status, failed, refused, err = proto.DecodeStatus(result)
-		if err == nil && refused != nil {
-			close(p.done) // never started; Start tells why
-			return
-		}
-		if err == nil {
-			err = p.plausible()
-		}
-		if err != nil {
-			err = p.client.broken(err)
+		if err = broken; err == nil {
+			failed, err = p.conclude(result)
 		}
 	}
-	switch {
-	case err != nil:
+	if err != nil {
 		p.status = execution.ExitStatus{
 			Ending: execution.EndingLost, Code: -1, Reason: err.Error(), Duration: time.Since(p.started),
 		}
+	}
+	p.status.StdoutBytes, p.status.StderrBytes = p.stdout.Load(), p.stderr.Load()
+	switch {
+	case localErr != nil:
+		p.err = p.client.wrap(op, "", errors.Join(localErr, err))
+	case err != nil:
 		p.err = p.client.wrap(op, "", err)
 	case failed != nil:
 		failed.Op = op
 		p.err = failed.Err(p.client.backend, p.client.handle)
 	}
-	p.status.StdoutBytes, p.status.StderrBytes = p.stdout.Load(), p.stderr.Load()
-	p.mu.Lock()
-	if p.localErr != nil {
-		p.err = p.client.wrap(op, "", errors.Join(p.localErr, err))
+}
+
+// conclude takes over the status that the guest tells, and the error of its
+// own Wait.
+func (p *process) conclude(result []byte) (*proto.Failure, error) {
+	status, failed, refused, err := proto.DecodeStatus(result)
+	if refused != nil {
+		return refused, nil // never started; Start tells why
 	}
-	p.mu.Unlock()
-	close(p.done)
+	if err == nil {
+		err = p.plausible(status)
+	}
+	if err != nil {
+		return nil, p.client.broken(err)
+	}
+	p.status = status
+	return failed, nil
 }
 
 // plausible checks that a status is one that this command can have.
-func (p *process) plausible() error {
-	s := &p.status
+func (p *process) plausible(s execution.ExitStatus) error {
 	switch {
 	case s.Ending == execution.EndingTimedOut && p.cmd.Timeout == 0,
 		s.Ending == execution.EndingOutputLimit && p.cmd.OutputLimit == 0:

@@ -2,7 +2,6 @@ package proto
 
 import (
 	"errors"
-	"fmt"
 	"strconv"
 	"strings"
 	"unicode"
@@ -42,19 +41,18 @@ func kinds() []error {
 
 // A Failure is an error of the guest as it travels.
 type Failure struct {
-	Kind error  // the sentinel, or nil
-	Op   string // as in execution.Error
-	Path string
-	Text string // all of it but for Op and Path; fit to be shown
+	Kinds uint32 // the sentinels that it matches, as bits by their number
+	Op    string // as in execution.Error
+	Path  string
+	Text  string // all of it but for Op and Path; fit to be shown
 }
 
 // NewFailure takes an error apart.
 func NewFailure(err error) *Failure {
 	f := &Failure{}
-	for _, kind := range kinds()[1:] {
-		if errors.Is(err, kind) {
-			f.Kind = kind
-			break
+	for n, kind := range kinds() {
+		if kind != nil && errors.Is(err, kind) {
+			f.Kinds |= 1 << n
 		}
 	}
 	var e *execution.Error
@@ -67,52 +65,45 @@ func NewFailure(err error) *Failure {
 
 // Err puts the error together again, as one of a given sandbox.
 func (f *Failure) Err(backend, handle string) error {
-	return &execution.Error{Op: f.Op, Backend: backend, Handle: handle, Path: f.Path, Err: f.why()}
-}
-
-// why is a text that matches the kind. The kind's own words are not repeated.
-func (f *Failure) why() error {
-	switch {
-	case f.Kind == nil && f.Text == "":
-		return errors.New("failed for no reason that the sandbox told")
-	case f.Kind == nil:
-		return errors.New(f.Text)
-	case f.Text == "" || f.Text == f.Kind.Error():
-		return f.Kind
-	case strings.HasPrefix(f.Text, f.Kind.Error()):
-		return fmt.Errorf("%w%s", f.Kind, f.Text[len(f.Kind.Error()):])
-	}
-	before, after, found := strings.Cut(f.Text, f.Kind.Error())
-	if found {
-		return fmt.Errorf("%s%w%s", before, f.Kind, after)
-	}
-	return fmt.Errorf("%w: %s", f.Kind, f.Text)
-}
-
-func (e *encoder) failure(f *Failure) {
-	number := 0
+	why := &failed{text: f.Text}
 	for n, kind := range kinds() {
-		if kind == f.Kind { //nolint:errorlint // the sentinels themselves
-			number = n
+		if f.Kinds&(1<<n) == 0 {
+			continue
+		}
+		why.kinds = append(why.kinds, kind)
+		if why.text == "" {
+			why.text = kind.Error()
 		}
 	}
-	e.byte(byte(number))
+	if why.text == "" {
+		why.text = "failed for no reason that the sandbox told"
+	}
+	return &execution.Error{Op: f.Op, Backend: backend, Handle: handle, Path: f.Path, Err: why}
+}
+
+// A failed error is why the guest could not do something.
+type failed struct {
+	text  string
+	kinds []error
+}
+
+func (e *failed) Error() string   { return e.text }
+func (e *failed) Unwrap() []error { return e.kinds }
+
+func (e *encoder) failure(f *Failure) {
+	e.uint(uint64(f.Kinds))
 	e.string(clip(f.Op, maxText))
 	e.string(clip(f.Path, maxPath))
 	e.string(clip(f.Text, maxText))
 }
 
 func (d *decoder) failure() *Failure {
-	number := int(d.byte())
-	if number >= len(kinds()) {
-		d.fail("kind of error %d", number)
-		return nil
-	}
+	known := uint64(1)<<len(kinds()) - 1
 	return &Failure{
-		Kind: kinds()[number],
-		Op:   Printable(d.string(maxText)),
-		Path: d.string(maxPath),
-		Text: Printable(d.string(maxText)),
+		Kinds: uint32(d.uint(known)) &^ 1,
+		Op:    Printable(d.string(maxText)),
+		Path:  d.string(maxPath),
+		Text:  Printable(d.string(maxText)),
 	}
 }
 

@@ -121,12 +121,17 @@ func (o *output) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// ReadFrom lets bytes go from a pipe to the stream without being copied.
+// ReadFrom lets bytes go from a pipe to the stream without being copied. Errors
+// of r's are not reported: whoever reads it will see them again.
 func (o *output) ReadFrom(r io.Reader) (int64, error) {
 	n, err := o.sender.ReadFrom(r)
-	if errors.Is(err, wire.ErrCancelled) {
-		rest, err := io.Copy(io.Discard, r)
-		return n + rest, err
+	var read *wire.ReadError
+	switch {
+	case errors.As(err, &read):
+		return n, nil
+	case errors.Is(err, wire.ErrCancelled):
+		rest, _ := io.Copy(io.Discard, r) // as above
+		return n + rest, nil
 	}
 	return n, err
 }

@@ -109,7 +109,7 @@ func (o *Sender) splice(src syscall.Conn, limit int64) (n int64, err error) {
 		sent, err := o.spliceFrame(p, from, dst, limit-n)
 		n += sent
 		if err != nil {
-			clean = errors.Is(err, io.EOF) || errors.Is(err, errNoSplice)
+			clean = isSource(err)
 			return n, err
 		}
 		if sent < smallData {
@@ -117,6 +117,13 @@ func (o *Sender) splice(src syscall.Conn, limit int64) (n int64, err error) {
 		}
 	}
 	return n, nil
+}
+
+// isSource reports whether an error came from the source, upon which the relay
+// is empty.
+func isSource(err error) bool {
+	var read *ReadError
+	return errors.As(err, &read) || errors.Is(err, io.EOF) || errors.Is(err, errNoSplice)
 }
 
 // spliceFrame sends one frame.
@@ -158,11 +165,11 @@ func (p *relay) fill(from syscall.RawConn, want int) (n int, err error) {
 	})
 	switch {
 	case waitErr != nil:
-		return 0, waitErr
+		return 0, &ReadError{waitErr}
 	case errors.Is(err, unix.EINVAL), errors.Is(err, unix.ENOSYS), errors.Is(err, unix.EPERM):
 		return 0, errNoSplice
 	case err != nil:
-		return 0, err
+		return 0, &ReadError{err}
 	case n == 0:
 		return 0, io.EOF
 	}

@@ -151,34 +151,58 @@ func (s *Stream) unreserve(ch uint8, n int64) {
 	s.mu.Unlock()
 }
 
-// ReadFrom sends everything that r yields. Where r and the connection are
-// files or pipes, bytes that are many go from one to the other without being
-// copied.
+// A ReadError is an error of the reader that a Sender reads from.
+type ReadError struct{ Err error }
+
+func (e *ReadError) Error() string { return e.Err.Error() }
+func (e *ReadError) Unwrap() error { return e.Err }
+
+// ReadFrom sends everything that r yields. Where r, or what an
+// [io.LimitedReader] reads from, and the connection are files or pipes, bytes
+// that are many go from one to the other without being copied. An error of r's
+// comes as a ReadError, with everything before it sent.
 func (o *Sender) ReadFrom(r io.Reader) (n int64, err error) {
+	limited, _ := r.(*io.LimitedReader)
 	for {
-		b, err := o.Buffer()
-		if err != nil {
-			return n, err
+		many := o.full
+		if limited != nil {
+			if limited.N <= 0 {
+				return n, o.Flush()
+			}
+			many = limited.N > smallData
 		}
-		m, err := r.Read(b)
-		if sendErr := o.Send(m); sendErr != nil {
-			return n, sendErr
+		if many && !o.noSplice {
+			moved, end, err := o.spliceFrom(r)
+			n += moved
+			if err != nil || end {
+				return n, err
+			}
 		}
-		n += int64(m)
+		moved, err := o.copyFrom(r)
+		n += int64(moved)
 		switch {
 		case err == io.EOF: //nolint:errorlint // as readers return it
 			return n, o.Flush()
 		case err != nil:
 			return n, err
-		case !o.full || o.noSplice:
-			continue
-		}
-		moved, end, err := o.spliceFrom(r)
-		n += moved
-		if err != nil || end {
-			return n, err
 		}
 	}
+}
+
+// copyFrom sends what one Read yields.
+func (o *Sender) copyFrom(r io.Reader) (int, error) {
+	b, err := o.Buffer()
+	if err != nil {
+		return 0, err
+	}
+	n, err := r.Read(b)
+	if sendErr := o.Send(n); sendErr != nil {
+		return 0, sendErr
+	}
+	if err != nil && err != io.EOF { //nolint:errorlint // as readers return it
+		return n, &ReadError{err}
+	}
+	return n, err
 }
 
 // spliceFrom moves what there is from r, if that can be done, until it ends or

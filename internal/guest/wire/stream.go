@@ -71,26 +71,20 @@ func (s *Stream) answer(result []byte) {
 func (s *Stream) Acked() (ack []byte, ok bool, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !s.acked && !s.ended {
-		if s.err != nil {
-			return nil, false, s.err
-		}
+	for s.err == nil && !s.acked && !s.ended {
 		s.cond.Wait()
 	}
-	return s.ack, s.acked, nil
+	return s.ack, s.acked, s.err
 }
 
 // Result waits for the operation's RESULT and returns its payload.
 func (s *Stream) Result() ([]byte, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for !s.ended {
-		if s.err != nil {
-			return nil, s.err
-		}
+	for s.err == nil && !s.ended {
 		s.cond.Wait()
 	}
-	return s.result, nil
+	return s.result, s.err
 }
 
 // Bind abandons the stream when ctx ends before release is called. Release

@@ -1,0 +1,56 @@
+package main
+
+import (
+	"math"
+	"os"
+	"runtime"
+	"strconv"
+	"strings"
+
+	"github.com/pinfold-dev/pinfold/internal/guest/proto"
+)
+
+// facts tells what the guest finds around it.
+func facts() proto.Facts {
+	f := proto.Facts{
+		Version: version(),
+		Arch:    runtime.GOARCH,
+		PID:     os.Getpid(),
+		UID:     uint32(os.Geteuid()),
+		GID:     uint32(os.Getegid()),
+		Shell:   shell(),
+	}
+	status, _ := os.ReadFile("/proc/self/status") // what is missing is unknown
+	readStatus(&f, string(status))
+	own, _ := os.ReadFile("/proc/self/cgroup") // likewise
+	f.Limits = readLimits(os.DirFS("/sys/fs/cgroup"), string(own))
+	return f
+}
+
+// readStatus fills in what /proc/self/status says.
+func readStatus(f *proto.Facts, status string) {
+	f.Seccomp = -1
+	sets := map[string]*uint64{
+		"CapInh": &f.CapInheritable, "CapPrm": &f.CapPermitted, "CapEff": &f.CapEffective,
+		"CapBnd": &f.CapBounding, "CapAmb": &f.CapAmbient,
+	}
+	for _, set := range sets {
+		*set = math.MaxUint64
+	}
+	for line := range strings.Lines(status) {
+		name, value, _ := strings.Cut(strings.TrimSpace(line), ":")
+		value = strings.TrimSpace(value)
+		switch {
+		case name == "NoNewPrivs":
+			f.NoNewPrivs = value == "1"
+		case name == "Seccomp":
+			if mode, err := strconv.Atoi(value); err == nil {
+				f.Seccomp = mode
+			}
+		case sets[name] != nil:
+			if set, err := strconv.ParseUint(value, 16, 64); err == nil {
+				*sets[name] = set
+			}
+		}
+	}
+}

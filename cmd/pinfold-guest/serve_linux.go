@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"runtime/debug"
+	"strconv"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/execution/process"
+	"github.com/pinfold-dev/pinfold/internal/guest/proto"
+	"github.com/pinfold-dev/pinfold/internal/guest/server"
+)
+
+// What the guest's own memory is to be: it holds little, so that collecting
+// often costs little, and it is in every container.
+const (
+	gcPercent   = 50
+	memoryLimit = 48 << 20 // in bytes; beyond it collecting becomes eager
+)
+
+// serve serves the host on standard input and output until it goes.
+func serve() int {
+	if _, err := unix.IoctlGetTermios(0, unix.TCGETS); err == nil {
+		fmt.Fprint(os.Stderr, usage)
+		return 2
+	}
+	debug.SetGCPercent(gcPercent)
+	debug.SetMemoryLimit(memoryLimit)
+	protect()
+	conn, err := takeStdio()
+	if err != nil {
+		return failed(err)
+	}
+	ctx, stop := endOnSignal(context.Background())
+	defer stop()
+	first := os.Getpid() == 1
+	commands, err := process.New(process.Options{Dir: "/", Env: os.Environ(), FirstProcess: first})
+	if err != nil {
+		return failed(err)
+	}
+	err = server.Run(ctx, conn, server.Options{
+		Spawn: func(ctx context.Context, cfg *proto.Config) (execution.Handle, error) {
+			return commands.Spawn(ctx, execution.Spec{Dir: cfg.Dir, Env: cfg.Env})
+		},
+		Facts: facts,
+		Rest:  debug.FreeOSMemory,
+	})
+	if first {
+		// All that is left dies with us; this only makes it quick.
+		_ = unix.Kill(-1, unix.SIGKILL)
+	} else {
+		err = errors.Join(err, commands.Close())
+	}
+	if errors.Is(err, server.ErrExpired) || errors.Is(err, execution.ErrLost) {
+		return failed(err)
+	}
+	return 0
+}
+
+func failed(err error) int {
+	fmt.Fprintln(os.Stderr, "pinfold-guest:", err)
+	return 1
+}
+
+// protect keeps commands of the same user from tracing the guest and reading
+// its memory, and makes the kernel choose others when memory is short. What it
+// cannot do it leaves: the sandbox works all the same.
+func protect() {
+	for _, score := range []int{-1000, -900, -500, -100, 0} {
+		if os.WriteFile("/proc/self/oom_score_adj", strconv.AppendInt(nil, int64(score), 10), 0) == nil {
+			break
+		}
+	}
+	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
+}
+
+// endOnSignal returns a context that ends with SIGTERM and SIGINT, which an
+// engine sends to stop the container, and makes all others that would end the
+// guest do nothing: any command may send them.
+func endOnSignal(ctx context.Context) (context.Context, func()) {
+	ignored := make(chan os.Signal, 1)
+	signal.Notify(ignored, unix.SIGHUP, unix.SIGQUIT, unix.SIGILL, unix.SIGTRAP, unix.SIGABRT, unix.SIGBUS,
+		unix.SIGFPE, unix.SIGUSR1, unix.SIGSEGV, unix.SIGUSR2, unix.SIGPIPE, unix.SIGALRM, unix.SIGSTKFLT,
+		unix.SIGXCPU, unix.SIGXFSZ, unix.SIGVTALRM, unix.SIGIO, unix.SIGPWR, unix.SIGSYS)
+	return signal.NotifyContext(ctx, unix.SIGTERM, unix.SIGINT)
+}
