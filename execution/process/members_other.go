@@ -1,0 +1,10 @@
+//go:build unix && !darwin && !(linux && (amd64 || arm64))
+
+package process
+
+import "github.com/pinfold-dev/pinfold/execution"
+
+// groupMembers cannot list a group here; it names the group by its leader.
+func groupMembers(pgid int) []execution.ProcessInfo {
+	return []execution.ProcessInfo{{PID: pgid}}
+}
