@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -19,12 +20,7 @@ import (
 // testEnvironment has a home with nothing in it, and these variables.
 func testEnvironment(t *testing.T, vars map[string]string) environment {
 	t.Helper()
-	home, err := os.MkdirTemp("", "home")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(home) })
-	return environment{getenv: func(name string) string { return vars[name] }, home: home, goos: "linux", uid: 1000}
+	return environment{getenv: func(name string) string { return vars[name] }, home: t.TempDir(), goos: "linux", uid: 1000}
 }
 
 func writeFile(t *testing.T, path, text string) {
@@ -82,9 +78,7 @@ func TestEngineIsFoundAsTheDockerCommandFindsIt(t *testing.T) {
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			clear(vars)
-			for name, value := range row.vars {
-				vars[name] = value
-			}
+			maps.Copy(vars, row.vars)
 			_ = os.Remove(config)
 			if row.config != "" {
 				writeFile(t, config, row.config)
@@ -158,16 +152,11 @@ func TestEnginesThatCannotBeReachedBySaying(t *testing.T) {
 // fakeEngine answers as an engine of that API version does to a ping.
 func fakeEngine(t *testing.T, api string) string {
 	t.Helper()
-	dir, err := os.MkdirTemp("", "e")
+	listener, err := net.Listen("unix", filepath.Join(shortDir(t), "s")) //nolint:noctx // It is closed with the server.
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	listener, err := net.Listen("unix", filepath.Join(dir, "s")) //nolint:noctx // It is closed with the server.
-	if err != nil {
-		t.Fatal(err)
-	}
-	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { //nolint:gosec // A test's own server.
+	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		if api != "" {
 			w.Header().Set("Api-Version", api)
 		}

@@ -70,6 +70,11 @@ func (r createRequest) translate(api string) (*container.Config, *container.Host
 	if versions.GreaterThanOrEqualTo(api, "1.41") {
 		host.CgroupnsMode = container.CgroupnsModePrivate
 	}
+	if r.Network == execution.NetworkNone {
+		// Otherwise the engine writes the host's own name servers and domains
+		// into the container, which tells where it is and helps nobody.
+		host.DNS, host.DNSSearch = []string{"127.0.0.1"}, []string{"."}
+	}
 	for _, m := range r.Mounts {
 		if m.Bind {
 			host.Mounts = append(host.Mounts, m.bind())

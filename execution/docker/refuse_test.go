@@ -13,12 +13,7 @@ import (
 
 func testGuard(t *testing.T) (guard, string) {
 	t.Helper()
-	// A short path: a socket's name has little room.
-	dir, err := os.MkdirTemp("", "guard")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	dir := shortDir(t)
 	socket := filepath.Join(dir, "engine", "e.sock")
 	if err := os.MkdirAll(filepath.Dir(socket), 0o755); err != nil {
 		t.Fatal(err)
@@ -178,4 +173,16 @@ func TestMountsNeedALocalEngine(t *testing.T) {
 	if !errors.Is(err, execution.ErrUnsupported) {
 		t.Errorf("got %v, want ErrUnsupported", err)
 	}
+}
+
+// shortDir is a temporary folder with a short name, as the name of a socket has
+// little room.
+func shortDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "p") //nolint:usetesting // See above.
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(dir) })
+	return dir
 }

@@ -37,6 +37,7 @@ func TestDefaultProfile(t *testing.T) {
 		"own seccomp profile":   seccomp() == seccompProfile,
 		"not privileged":        !host.Privileged,
 		"no network":            host.NetworkMode == "none",
+		"host's DNS not told":   slices.Equal(host.DNS, []string{"127.0.0.1"}) && slices.Equal(host.DNSSearch, []string{"."}),
 		"memory":                host.Memory == 2<<30,
 		"no swap":               host.MemorySwap == host.Memory,
 		"processes":             host.PidsLimit != nil && *host.PidsLimit == 512,

@@ -58,12 +58,18 @@ func TestHomeIsTakenFromTheImageWhenPlain(t *testing.T) {
 
 func TestUserWhereNoneIsNamed(t *testing.T) {
 	owners := map[string]owner{
-		"/mine":   {identity: identity{501, 20}, known: true},
-		"/other":  {identity: identity{502, 20}, known: true},
-		"/roots":  {identity: identity{0, 0}, known: true},
-		"/public": {identity: identity{0, 0}, known: true, othersWrite: true},
+		"/mine":    {identity: identity{501, 20}, known: true},
+		"/other":   {identity: identity{502, 20}, known: true},
+		"/roots":   {identity: identity{0, 0}, known: true},
+		"/unknown": {},
+		"/public":  {identity: identity{0, 0}, known: true, othersWrite: true},
 	}
-	ownerOf := func(name string) (owner, error) { return owners[name], nil }
+	ownerOf := func(name string) (owner, error) {
+		if who, ok := owners[name]; ok {
+			return who, nil
+		}
+		return owner{}, execution.ErrNotFound
+	}
 	bind := func(sources ...string) (mounts []execution.Mount) {
 		for _, source := range sources {
 			mounts = append(mounts, execution.Mount{Type: execution.MountBind, Source: source, ReadOnly: strings.HasSuffix(source, "#")})
@@ -91,6 +97,7 @@ func TestUserWhereNoneIsNamed(t *testing.T) {
 		{"rootless", execution.Spec{Mounts: bind("/mine")}, rootless, "0:0", nil},
 		{"rootless, another's", execution.Spec{Mounts: bind("/other")}, rootless, "", execution.ErrInvalid},
 		{"mapped users", execution.Spec{Mounts: bind("/mine")}, remap, "", execution.ErrUnsupported},
+		{"gone meanwhile", execution.Spec{Mounts: bind("/gone")}, engineInfo{}, "", execution.ErrNotFound},
 		{"unknown owner", execution.Spec{Mounts: bind("/unknown")}, engineInfo{}, DefaultUser, nil},
 	} {
 		t.Run(row.name, func(t *testing.T) {

@@ -1,0 +1,78 @@
+package docker
+
+import (
+	"context"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/docker/docker/api/types/container"
+
+	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/execution/executiontest"
+)
+
+// Every line of the contract, on each profile and on gVisor where the engine
+// has it.
+func TestConformance(t *testing.T) {
+	needEngine(t)
+	c := newBackend(t)
+	for name, row := range map[string]struct {
+		spec    execution.Spec
+		present bool
+	}{
+		"default": {execution.Spec{Image: world.shell}, true},
+		"dev":     {execution.Spec{Image: world.shell, Profile: execution.ProfileDev}, !testing.Short()},
+		"runsc":   {execution.Spec{Image: world.shell, Runtime: "runsc"}, !testing.Short() && slices.Contains(c.info.Runtimes, "runsc")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if !row.present {
+				t.Skip("not asked for, or the engine has no such runtime")
+			}
+			executiontest.Run(t, harness(row.spec))
+		})
+	}
+}
+
+func harness(spec execution.Spec) executiontest.Harness {
+	bare := spec
+	bare.Image = world.bare
+	return executiontest.Harness{
+		New: func(tb testing.TB) execution.Context {
+			tb.Helper()
+			c, err := New(context.Background(), testOptions())
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return c
+		},
+		Spec:    spec,
+		NoShell: &bare,
+		Kill: func(tb testing.TB, h execution.Handle) {
+			tb.Helper()
+			err := world.plain.ContainerRemove(context.Background(), h.ID(), container.RemoveOptions{Force: true})
+			if err != nil {
+				tb.Errorf("remove behind the backend's back: %v", err)
+			}
+		},
+		Inventory: func(tb testing.TB) []string {
+			tb.Helper()
+			ids, err := ours(context.Background())
+			if err != nil {
+				tb.Fatal(err)
+			}
+			return ids
+		},
+		BindDir: func(tb testing.TB) string {
+			tb.Helper()
+			dir := tb.TempDir()
+			if os.Getuid() == 0 {
+				// Root's own folders are refused where no user is named.
+				if err := os.Chown(dir, 1000, 1000); err != nil {
+					tb.Fatal(err)
+				}
+			}
+			return dir
+		},
+	}
+}
