@@ -11,9 +11,11 @@ pinfold=$root/bin/pinfold
 [[ -x $pinfold ]] || die "there is no bin/pinfold: run make build"
 [[ $# -gt 0 ]] || set -- minimal sandbox
 
+present=$("$pinfold" images list) || die "the engine cannot be asked for its images: see above"
 for name in "$@"; do
-  ref=ghcr.io/pinfold-dev/$name:$(sed -n 's|.*"ghcr.io/pinfold-dev/'"$name"':\(.*\)"$|\1|p' "$root/images/known.go")
-  if docker image inspect "$ref" >/dev/null 2>&1; then
+  read -r _ ref there _ <<<"$(grep "^$name " <<<"$present")"
+  [[ -n $ref ]] || die "pinfold has no image called $name"
+  if [[ $there == yes ]]; then
     say "$ref is there"
     continue
   fi
