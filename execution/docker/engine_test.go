@@ -201,7 +201,8 @@ func killFirst(ctx context.Context, h execution.Handle) error {
 // pick the guest, that is told as what it is.
 func TestOutOfMemory(t *testing.T) {
 	c := newBackend(t)
-	const eat = "head -c 400000000 /dev/zero | tail"
+	// Files in memory belong to nobody, so that the kernel has to choose.
+	const eat = "dd if=/dev/zero of=/memory/file bs=1M"
 	spec := execution.Spec{Limits: execution.Limits{Memory: 64 << 20}}
 	t.Run("a command", func(t *testing.T) {
 		h := spawn(t, c, spec)
@@ -217,6 +218,7 @@ func TestOutOfMemory(t *testing.T) {
 		if os.Getuid() != 0 {
 			t.Skip("turning the kernel on the guest takes root")
 		}
+		spec.Mounts = []execution.Mount{{Type: execution.MountTmpfs, Target: "/memory", Size: 1 << 30}}
 		h := spawn(t, c, spec)
 		pid, err := hostPID(t.Context(), h)
 		if err != nil {

@@ -20,21 +20,23 @@ const (
 // start runs a command to its end.
 func (s *session) start(ctx context.Context, st *wire.Stream, call *proto.Call) []byte {
 	cmd := call.Command.Command
+	begun := make(chan struct{})
 	if call.Command.HasStdin {
 		cmd.Stdin = &input{st}
 	}
 	if call.Command.HasStdout {
-		out := &output{sender: st.Sender(stdoutChannel)}
+		out := &output{sender: st.Sender(stdoutChannel), begun: begun}
 		defer out.sender.Close()
 		cmd.Stdout = out
 	}
 	if call.Command.HasStderr {
-		out := &output{sender: st.Sender(stderrChannel)}
+		out := &output{sender: st.Sender(stderrChannel), begun: begun}
 		defer out.sender.Close()
 		cmd.Stderr = out
 	}
 	proc, err := s.handle.Start(ctx, cmd)
 	if err != nil {
+		close(begun)
 		return proto.EncodeFailed(err)
 	}
 	s.remember(call.Process, proc)
@@ -43,6 +45,7 @@ func (s *session) start(ctx context.Context, st *wire.Stream, call *proto.Call) 
 		defer cancel()
 		_ = proc.Kill(cleanup) // nobody is left to be told
 	}
+	close(begun)
 	status, err := wait(ctx, proc)
 	if len(status.Leftovers) == 0 {
 		s.forget(call.Process)
@@ -111,9 +114,13 @@ func (s *session) control(ctx context.Context, call *proto.Call) error {
 
 // An output carries one of a command's streams to the host. Once the host has
 // cancelled the command nobody wants its output, and it is dropped.
-type output struct{ sender *wire.Sender }
+type output struct {
+	sender *wire.Sender
+	begun  <-chan struct{} // closed when the host has been told that it runs: output comes after that
+}
 
 func (o *output) Write(p []byte) (int, error) {
+	<-o.begun
 	n, err := o.sender.Write(p)
 	if errors.Is(err, wire.ErrCancelled) {
 		return len(p), nil
@@ -124,6 +131,7 @@ func (o *output) Write(p []byte) (int, error) {
 // ReadFrom lets bytes go from a pipe to the stream without being copied. Errors
 // of r's are not reported: whoever reads it will see them again.
 func (o *output) ReadFrom(r io.Reader) (int64, error) {
+	<-o.begun
 	n, err := o.sender.ReadFrom(r)
 	var read *wire.ReadError
 	switch {

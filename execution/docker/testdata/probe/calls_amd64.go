@@ -35,7 +35,7 @@ func syscalls() []trial {
 		call("move_mount", 429, 0, text("/"), 0, text("/tmp"), 0),
 		call("open_tree", 428, ^uintptr(99), text("/"), 1),
 		call("chroot", 161, text("/tmp")),
-		call("process_vm_readv guest", 310, 1, 0, 0, 0, 0, 0),
+		call("process_vm_readv guest", 310, 1, vector(), 1, vector(), 1, 0),
 		call("userfaultfd", 323, 0),
 		call("perf_event_open", 298, 0, 0, 0, ^uintptr(0), 0),
 		call("open_by_handle_at", 304, ^uintptr(99), 0, 0),

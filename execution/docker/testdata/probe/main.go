@@ -63,6 +63,15 @@ func text(s string) uintptr {
 
 var kept []*byte
 
+// vector is an iovec of one byte that lives for ever.
+func vector() uintptr {
+	v := &syscall.Iovec{Base: new(byte), Len: 1}
+	vectors = append(vectors, v)
+	return uintptr(unsafe.Pointer(v))
+}
+
+var vectors []*syscall.Iovec
+
 func open(name, path string, flags int) trial {
 	return trial{name, func() error {
 		f, err := os.OpenFile(path, flags, 0)
