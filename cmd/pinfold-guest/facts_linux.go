@@ -3,6 +3,7 @@ package main
 import (
 	"math"
 	"os"
+	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
@@ -53,4 +54,18 @@ func readStatus(f *proto.Facts, status string) {
 			}
 		}
 	}
+}
+
+// shell is the shell that shell lines get unless a command's PATH says
+// otherwise.
+func shell() string {
+	for _, name := range []string{"bash", "sh"} {
+		if path, err := exec.LookPath(name); err == nil && strings.HasPrefix(path, "/") {
+			return path
+		}
+		if path, err := exec.LookPath("/bin/" + name); err == nil {
+			return path
+		}
+	}
+	return ""
 }

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"os"
 	"testing"
 	"time"
 )
@@ -289,4 +290,43 @@ func TestPingIsAnswered(t *testing.T) {
 	before = guest.Beats()
 	guest.Ping()
 	waitFor(t, "the host's answer", func() bool { return guest.Beats() > before })
+}
+
+func TestShortReadsAndSplicingShareTheirCredit(t *testing.T) {
+	a, b := transports()["os.Pipe"](t)
+	host, _ := connect(t, a, b, func(_ context.Context, s *Stream, _ []byte) []byte {
+		_ = s.Begin(nil)
+		r, w, err := os.Pipe()
+		if err != nil {
+			return fmt.Append(nil, err)
+		}
+		defer r.Close()
+		go func() {
+			defer w.Close()
+			for range 200 {
+				_, _ = w.Write(make([]byte, smallData)) // fills a small buffer
+				_, _ = w.Write(make([]byte, 100))       // does not fill a large one
+				_, _ = w.Write(make([]byte, 60_000))    // enough to be spliced
+			}
+		}()
+		sender := s.Sender(0)
+		defer sender.Close()
+		n := int64(0)
+		for {
+			// As a command's output is handed on: what is there, again and again.
+			m, err := sender.ReadFrom(&io.LimitedReader{R: r, N: 1 + n%90_000})
+			if n += m; err != nil || m == 0 {
+				return fmt.Append(nil, n, err)
+			}
+		}
+	})
+	s, err := host.Open(t.Context(), nil, OpenOptions{Peeks: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, _ := read(s)
+	want := 200 * (smallData + 100 + 60_000)
+	if result, err := s.Result(); len(got) != want || string(result) != fmt.Sprint(want, " <nil>") {
+		t.Errorf("got %d bytes of %d; %s, %v", len(got), want, result, err)
+	}
 }

@@ -103,8 +103,10 @@ func (o *Sender) Write(p []byte) (n int, err error) {
 	return n, o.Flush()
 }
 
-// Close gives back buffers and credit that were not used.
+// Close waits until what was sent has been handed to the connection, so that
+// nothing can overtake it, and gives back buffers and credit.
 func (o *Sender) Close() {
+	_ = o.Flush() // who wanted to know has asked
 	pools := &o.stream.mux.pools
 	if o.small != nil {
 		pools.putChunk(o.small)
@@ -112,8 +114,14 @@ func (o *Sender) Close() {
 	if o.large != nil {
 		pools.putFrame(o.large)
 	}
+	o.small, o.large = nil, nil
+	o.release()
+}
+
+// release gives back credit that is reserved for a buffer.
+func (o *Sender) release() {
 	o.stream.unreserve(o.channel, int64(o.taken))
-	o.small, o.large, o.taken = nil, nil, 0
+	o.taken = 0
 }
 
 // CloseSend says that no more data comes on a channel. Everything sent must
@@ -135,6 +143,7 @@ func (s *Stream) reserve(ch uint8, want int64, enough bool) (int64, error) {
 			return 0, ErrCancelled
 		case s.ended:
 			return 0, io.ErrClosedPipe
+		case s.mux.cfg.Serve != nil && !s.acked:
 		case s.out[ch] > 0 || enough:
 			n := max(0, min(want, s.out[ch]))
 			s.out[ch] -= n
@@ -221,6 +230,7 @@ func (o *Sender) spliceFrom(r io.Reader) (n int64, end bool, err error) {
 	if err := o.Flush(); err != nil {
 		return 0, false, err
 	}
+	o.release() // splicing reserves its own
 	n, err = o.splice(src, limit)
 	if limited != nil {
 		limited.N -= n

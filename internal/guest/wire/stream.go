@@ -49,10 +49,17 @@ func newStream(m *Mux, id uint32) *Stream {
 	return s
 }
 
-// Begin says that the operation has begun: the guest's ACK. It comes before
-// any data.
+// Begin says that the operation has begun: the guest's ACK. Data of the guest
+// waits for it.
 func (s *Stream) Begin(payload []byte) error {
-	return s.pushWait(header{kind: frameAck, stream: s.id}, payload)
+	if err := s.pushWait(header{kind: frameAck, stream: s.id}, payload); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.acked = true
+	s.cond.Broadcast()
+	return nil
 }
 
 // answer sends the RESULT, after which the stream is no more.
