@@ -20,18 +20,20 @@ import (
 func (c *Context) Spawn(ctx context.Context, spec execution.Spec) (execution.Handle, error) {
 	h, err := c.spawn(ctx, spec)
 	if err != nil {
-		return nil, &execution.Error{Op: "spawn", Backend: Type, Handle: spec.Name, Err: trimSpawn(err)}
+		path, why := trimSpawn(err)
+		return nil, &execution.Error{Op: "spawn", Backend: Type, Handle: spec.Name, Path: path, Err: why}
 	}
 	return h, nil
 }
 
-// trimSpawn takes off an outer layer that says the same again.
-func trimSpawn(err error) error {
+// trimSpawn takes off an outer layer that says the same again, but for the
+// path that it names.
+func trimSpawn(err error) (path string, why error) {
 	var own *execution.Error
 	if errors.As(err, &own) && own.Op == "spawn" && own.Backend == Type {
-		return own.Err
+		return own.Path, own.Err
 	}
-	return err
+	return "", err
 }
 
 func (c *Context) spawn(ctx context.Context, asked execution.Spec) (*handle, error) {
