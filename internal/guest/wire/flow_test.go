@@ -293,6 +293,10 @@ func TestPingIsAnswered(t *testing.T) {
 }
 
 func TestShortReadsAndSplicingShareTheirCredit(t *testing.T) {
+	const rounds = 600
+	// One that fills a small buffer, one that does not fill the large one which
+	// follows, and one that is spliced.
+	sizes := []int64{smallData, 100, 60_000}
 	a, b := transports()["os.Pipe"](t)
 	host, _ := connect(t, a, b, func(_ context.Context, s *Stream, _ []byte) []byte {
 		_ = s.Begin(nil)
@@ -303,29 +307,27 @@ func TestShortReadsAndSplicingShareTheirCredit(t *testing.T) {
 		defer r.Close()
 		go func() {
 			defer w.Close()
-			for range 200 {
-				_, _ = w.Write(make([]byte, smallData)) // fills a small buffer
-				_, _ = w.Write(make([]byte, 100))       // does not fill a large one
-				_, _ = w.Write(make([]byte, 60_000))    // enough to be spliced
+			for i := range rounds {
+				_, _ = w.Write(make([]byte, sizes[i%len(sizes)]))
 			}
 		}()
 		sender := s.Sender(0)
 		defer sender.Close()
 		n := int64(0)
-		for {
-			// As a command's output is handed on: what is there, again and again.
-			m, err := sender.ReadFrom(&io.LimitedReader{R: r, N: 1 + n%90_000})
-			if n += m; err != nil || m == 0 {
+		for i := range rounds {
+			m, err := sender.ReadFrom(&io.LimitedReader{R: r, N: sizes[i%len(sizes)]})
+			if n += m; err != nil {
 				return fmt.Append(nil, n, err)
 			}
 		}
+		return fmt.Append(nil, n, nil)
 	})
 	s, err := host.Open(t.Context(), nil, OpenOptions{Peeks: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	got, _ := read(s)
-	want := 200 * (smallData + 100 + 60_000)
+	want := rounds / 3 * (smallData + 100 + 60_000)
 	if result, err := s.Result(); len(got) != want || string(result) != fmt.Sprint(want, " <nil>") {
 		t.Errorf("got %d bytes of %d; %s, %v", len(got), want, result, err)
 	}
