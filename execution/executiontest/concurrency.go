@@ -62,7 +62,7 @@ func concurrencySlow(ctx context.Context, e *env) {
 	e.atEnd(blocked.open)
 	flooder.Stdout = blocked
 	flood := e.start(ctx, h, flooder)
-	<-blocked.reached
+	await(ctx, e, blocked.reached, "the output reaches its writer")
 	for range 20 {
 		e.run(ctx, h, Print, "x", "", "0")
 	}
@@ -95,7 +95,7 @@ func concurrencySlowFile(ctx context.Context, e *env) {
 	e.send(ctx, h, "other", size)
 	e.names(ctx, h, ".")
 	_ = feed.Close()
-	if err := <-written; err != nil {
+	if err := await(ctx, e, written, "WriteFile returns"); err != nil {
 		e.Errorf("WriteFile: %v", err)
 	}
 	if got := e.read(ctx, h, "slow"); got != "first" {

@@ -102,10 +102,10 @@ func deathPendingFiles(ctx context.Context, e *env) {
 			}
 		}}, execution.WriteOptions{})
 	}()
-	<-reached
+	await(ctx, e, reached, "the write is under way")
 	e.killSandbox(h)
-	e.wantError(<-written, execution.ErrLost, "WriteFile while the sandbox died")
-	<-h.Done()
+	e.wantError(await(ctx, e, written, "WriteFile returns"), execution.ErrLost, "WriteFile while the sandbox died")
+	await(ctx, e, h.Done(), "Done is closed")
 	if n, err := io.Copy(io.Discard, r); n < size || err != nil {
 		e.wantError(err, execution.ErrLost, "Read while the sandbox died")
 	}
@@ -138,7 +138,7 @@ func deathDestroy(ctx context.Context, e *env) {
 		})
 	}
 	group.Wait()
-	<-h.Done()
+	await(ctx, e, h.Done(), "Done is closed")
 	if h.Err() == nil {
 		e.Error("Err of a dead and destroyed sandbox is nil")
 	}
@@ -148,7 +148,7 @@ func deathBackend(ctx context.Context, e *env) {
 	h := e.mortal(ctx)
 	beside := e.sandbox(ctx)
 	e.killSandbox(h)
-	<-h.Done()
+	await(ctx, e, h.Done(), "Done is closed")
 	e.run(ctx, beside, Print, "", "", "0")
 	e.run(ctx, e.sandbox(ctx), Print, "", "", "0")
 }

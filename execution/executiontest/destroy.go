@@ -55,7 +55,7 @@ func destroyAlive(ctx context.Context, e *env) {
 // call failing with an error that matches target.
 func (e *env) wantGone(ctx context.Context, h execution.Handle, target error) {
 	e.Helper()
-	<-h.Done()
+	await(ctx, e, h.Done(), "Done is closed")
 	e.wantError(h.Err(), target, "Err")
 	proc, err := h.Start(ctx, e.command(Print, "", "", "0"))
 	if err == nil {
@@ -157,7 +157,7 @@ func destroyDuring(ctx context.Context, e *env) {
 	if err := h.Destroy(ctx); err != nil {
 		e.Fatalf("Destroy: %v", err)
 	}
-	<-waited
+	await(ctx, e, waited, "Wait returns")
 	e.wantDestroyed(ctx, tree)
 	e.wantDestroyed(ctx, cat)
 	for _, pid := range pids {
@@ -180,11 +180,11 @@ func destroyDuringFiles(ctx context.Context, e *env) {
 			}
 		}}, execution.WriteOptions{})
 	}()
-	<-reached
+	await(ctx, e, reached, "the write is under way")
 	if err := h.Destroy(ctx); err != nil {
 		e.Fatalf("Destroy: %v", err)
 	}
-	e.wantError(<-written, execution.ErrClosed, "WriteFile during Destroy")
+	e.wantError(await(ctx, e, written, "WriteFile returns"), execution.ErrClosed, "WriteFile during Destroy")
 }
 
 func destroyQuick(ctx context.Context, e *env) {

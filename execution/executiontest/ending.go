@@ -197,7 +197,7 @@ func endingMute(ctx context.Context, e *env) {
 func endingTimes(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
 	before := time.Now()
-	result := e.exec(ctx, h, e.command(Print, "", "", "0"))
+	result := e.exec(ctx, h, e.command(Mute, "0"))
 	if took := time.Since(before); result.Duration <= 0 || result.Duration > took {
 		e.Errorf("a command's duration is %v; the call took %v", result.Duration, took)
 	}

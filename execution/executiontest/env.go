@@ -313,15 +313,26 @@ func describe(cmd execution.Command) string {
 	return strconv.Quote(strings.Join(cmd.Args, " "))
 }
 
+// await receives from c what must come while the case lasts.
+func await[T any](ctx context.Context, e *env, c <-chan T, what string) (value T) {
+	e.Helper()
+	select {
+	case value = <-c:
+	case <-ctx.Done():
+		e.Fatalf("waited in vain until %s", what)
+	}
+	return value
+}
+
 // eventually waits for something that comes by itself and tells nobody. The
 // watchdog bounds it.
 func (e *env) eventually(ctx context.Context, what string, done func() bool) {
 	e.Helper()
-	for !done() {
+	for pause := time.Millisecond; !done(); pause = min(2*pause, 200*time.Millisecond) {
 		select {
 		case <-ctx.Done():
 			e.Fatalf("waited in vain until %s", what)
-		case <-time.After(10 * time.Millisecond):
+		case <-time.After(pause):
 		}
 	}
 }

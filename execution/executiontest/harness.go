@@ -29,6 +29,10 @@ type Harness struct {
 	// Timeout is how long a case may take; 0 means DefaultTimeout.
 	Timeout time.Duration
 
+	// FakeClock runs each case in a bubble of testing/synctest, in which
+	// waiting takes no time. It is for backends that live in memory.
+	FakeClock bool
+
 	// Large adds the cases that move 1 GiB.
 	Large bool
 

@@ -59,8 +59,9 @@ func killGroup(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
 	proc, pids := e.grow(ctx, h, e.command(Group), 2)
 	e.wantAlive(ctx, h, pids, "before the kill")
-	e.wantEnding(e.kill(ctx, proc), execution.EndingCancelled)
+	status := e.kill(ctx, proc)
 	e.wantDead(ctx, h, pids, "after Kill")
+	e.wantEnding(status, execution.EndingCancelled)
 }
 
 func killTree(ctx context.Context, e *env) {
@@ -144,8 +145,9 @@ func killNoGrace(ctx context.Context, e *env) {
 	cmd := e.command(Tree)
 	cmd.Grace = -1
 	proc, pids := e.grow(ctx, h, cmd, TreeSize)
-	e.wantEnding(e.kill(ctx, proc), execution.EndingCancelled)
+	status := e.kill(ctx, proc)
 	e.wantDead(ctx, h, pids, "after Kill")
+	e.wantEnding(status, execution.EndingCancelled)
 }
 
 func killStopped(ctx context.Context, e *env) {
@@ -194,7 +196,11 @@ func killEnded(ctx context.Context, e *env) {
 
 func killByMany(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
-	proc, pids := e.grow(ctx, h, e.command(Group), 2)
+	script, size := Group, 2
+	if e.can().ProvenKill {
+		script, size = Tree, TreeSize
+	}
+	proc, pids := e.grow(ctx, h, e.command(script), size)
 	var group sync.WaitGroup
 	for range 10 {
 		group.Go(func() {

@@ -208,10 +208,10 @@ func outputBackpressure(ctx context.Context, e *env) {
 	cmd := e.command(Flood)
 	cmd.Stdout = blocked
 	proc := e.start(ctx, h, cmd)
-	<-blocked.reached
+	await(ctx, e, blocked.reached, "the output reaches its writer")
 
 	// Whatever else is done on the handle is none the slower.
-	e.run(ctx, h, Print, "", "", "0")
+	e.run(ctx, h, Print, "x", "", "0")
 	e.write(ctx, h, "beside", "content")
 	if got := e.read(ctx, h, "beside"); got != "content" {
 		e.Errorf("a file beside a blocked command reads as %q", got)

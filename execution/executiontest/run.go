@@ -4,6 +4,7 @@ import (
 	"context"
 	"runtime"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -17,7 +18,7 @@ func Run(t *testing.T, h Harness) {
 	for _, s := range subjects() {
 		t.Run(s.name, func(t *testing.T) {
 			for _, c := range s.cases {
-				t.Run(c.name, func(t *testing.T) { runCase(t, h, c) })
+				t.Run(c.name, func(t *testing.T) { runTest(t, h, c) })
 			}
 		})
 	}
@@ -60,9 +61,27 @@ func subjects() []subject {
 // been cancelled, before it is abandoned.
 const hangGrace = 5 * time.Second
 
+// runTest makes a test of a case.
+func runTest(t *testing.T, h Harness, c check) {
+	t.Helper()
+	var why string
+	var skipped bool
+	if h.FakeClock {
+		synctest.Test(t, func(t *testing.T) {
+			t.Helper()
+			why, skipped = runCase(t, h, c)
+		})
+	} else {
+		why, skipped = runCase(t, h, c)
+	}
+	if skipped {
+		t.Skip(why)
+	}
+}
+
 // runCase runs one case on a goroutine of its own, watches over it, and looks
 // for what it left behind.
-func runCase(tb testing.TB, h Harness, c check) {
+func runCase(tb testing.TB, h Harness, c check) (why string, skipped bool) {
 	tb.Helper()
 	timeout := h.Timeout
 	if timeout == 0 {
@@ -92,12 +111,11 @@ func runCase(tb testing.TB, h Harness, c check) {
 		case <-watchdog.C:
 		}
 	}
-	if why, skipped := e.end(); skipped && !tb.Failed() {
-		tb.Skip(why)
-	}
+	why, skipped = e.end()
 	if !tb.Failed() {
 		before.compare(tb, h)
 	}
+	return why, skipped && !tb.Failed()
 }
 
 func allStacks() []byte {

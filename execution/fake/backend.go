@@ -37,12 +37,14 @@ type Options struct {
 	// Without holds the capabilities that the backend is to lack.
 	Without execution.Capabilities
 
-	// Images, Runtimes and Users are what there is of them: images that need
-	// no pull (others are pulled in no time), runtimes beside the default
-	// one, users by name beside root.
+	// Images, Runtimes, Users and Binds are what there is of them: images
+	// that need no pull (others are pulled in no time), runtimes beside the
+	// default one, users by name beside root, folders of the host that can be
+	// bound (nil means any).
 	Images   []string
 	Runtimes []string
 	Users    map[string]uint32
+	Binds    []string
 }
 
 // An Op is a call that Options.Fault may make fail.
@@ -59,6 +61,7 @@ const (
 	DefaultImage = "fake"
 	DefaultDir   = "/workspace"
 	DefaultUser  = "1000:1000"
+	NoShellImage = "scratch" // an image without a shell
 	defaultPath  = "/usr/local/bin:/usr/bin:/bin"
 )
 
@@ -171,8 +174,11 @@ func (b *Backend) check(ctx context.Context, spec *execution.Spec) (uid, gid uin
 		return 0, 0, fmt.Errorf("runtime %q: %w", spec.Runtime, execution.ErrUnsupported)
 	}
 	for _, m := range spec.Mounts {
-		if m.Type == execution.MountBind && !strings.HasPrefix(m.Source, "/") {
-			return 0, 0, fmt.Errorf("%w: bind source %q: want an absolute path", execution.ErrInvalid, m.Source)
+		if m.Type != execution.MountBind {
+			continue
+		}
+		if !strings.HasPrefix(m.Source, "/") || b.opts.Binds != nil && !slices.Contains(b.opts.Binds, m.Source) {
+			return 0, 0, fmt.Errorf("%w: bind source %q: want the absolute path of a folder", execution.ErrInvalid, m.Source)
 		}
 	}
 	fill := func(field *string, value string, declared bool) {

@@ -26,5 +26,7 @@ func TestConformanceWithout(t *testing.T) {
 	all.Isolation, all.Images, all.Names, all.Users, all.Mounts = true, true, true, true, true
 	all.ReadOnlyRoot, all.Networks, all.Runtimes, all.Profiles, all.Labels = true, true, true, true, true
 	all.MemoryLimit, all.CPULimit, all.PIDLimit, all.StorageLimit, all.TTY = true, true, true, true, true
-	executiontest.Run(t, fakekit.Harness(fake.Options{Without: all}, itself))
+	harness := fakekit.Harness(fake.Options{Without: all}, itself)
+	harness.NoShell = nil
+	executiontest.Run(t, harness)
 }

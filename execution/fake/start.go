@@ -84,7 +84,7 @@ func (h *Handle) environment(own []string) []string {
 // lookUp finds the program of a command.
 func (h *Handle) lookUp(cmd execution.Command, p *Proc) (Program, error) {
 	if cmd.Shell != "" {
-		if h.backend.opts.Shell == nil {
+		if h.backend.opts.Shell == nil || h.spec.Image == NoShellImage {
 			return nil, execution.ErrNoShell
 		}
 		p.Args = []string{cmd.Shell}

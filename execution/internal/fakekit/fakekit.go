@@ -12,6 +12,9 @@ import (
 	"github.com/pinfold-dev/pinfold/execution/fake"
 )
 
+// bindDir is the one folder of the host that can be bound.
+const bindDir = "/home/user/project"
+
 // Options are opts with the kit's vocabulary added.
 func Options(opts fake.Options) fake.Options {
 	opts.Programs = map[string]fake.Program{}
@@ -19,6 +22,7 @@ func Options(opts fake.Options) fake.Options {
 		opts.Programs[string(script)] = program
 	}
 	opts.Shell = shell
+	opts.Binds = []string{bindDir}
 	return opts
 }
 
@@ -36,7 +40,9 @@ func Harness(opts fake.Options, wrap func(execution.Context) execution.Context) 
 	var mu sync.Mutex
 	var made []*fake.Backend
 	return executiontest.Harness{
-		Command: Command,
+		Command:   Command,
+		FakeClock: true,
+		NoShell:   &execution.Spec{Image: fake.NoShellImage},
 		New: func(testing.TB) execution.Context {
 			backend := fake.New(Options(opts))
 			mu.Lock()
@@ -63,9 +69,8 @@ func Harness(opts fake.Options, wrap func(execution.Context) execution.Context) 
 			}
 			return items
 		},
-		BindDir: func(tb testing.TB) string {
-			tb.Helper()
-			return "/host" + tb.TempDir()
+		BindDir: func(testing.TB) string {
+			return bindDir
 		},
 	}
 }

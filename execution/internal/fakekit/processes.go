@@ -111,8 +111,9 @@ func leavePrint(_ context.Context, p *fake.Proc) int {
 }
 
 func eatMemory(ctx context.Context, p *fake.Proc) int {
-	for n := int64(16); p.Allocate(n) == nil; n *= 2 {
-		if ctx.Err() != nil {
+	const most = 1 << 40 // where nothing stops it
+	for n := int64(16); n < most && ctx.Err() == nil; n *= 2 {
+		if err := p.Allocate(n); err != nil {
 			break
 		}
 	}

@@ -134,12 +134,15 @@ func count(_ context.Context, p *fake.Proc) int {
 	return 0
 }
 
-func flood(_ context.Context, p *fake.Proc) int {
-	block := []byte(strings.Repeat("y\n", 16<<10))
+// flood rests between blocks, since a fake clock stands still while somebody
+// is busy.
+func flood(ctx context.Context, p *fake.Proc) int {
+	block := []byte(strings.Repeat("y\n", 32<<10))
 	for {
 		if _, err := p.Stdout.Write(block); err != nil {
 			return 1
 		}
+		pause(ctx, time.Millisecond)
 	}
 }
 
