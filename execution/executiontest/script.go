@@ -139,7 +139,10 @@ func posix(script Script) string {
 	case Routes:
 		return `tail -n +2 /proc/net/route`
 	case Terminal:
-		return `test -t 0 && test -t 1 && test -t 2 || exit 1; stty size; while read -r _; do stty size; done; exit 0`
+		// The shell itself writes the size: an interrupt right after it finds no
+		// child that a shell would leave it to.
+		return `test -t 0 && test -t 1 && test -t 2 || exit 1
+size=$(stty size); echo "$size"; while read -r _; do size=$(stty size); echo "$size"; done; exit 0`
 	default:
 		return posixProcess(script)
 	}
