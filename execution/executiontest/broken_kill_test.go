@@ -30,7 +30,8 @@ func killFaults() []fault {
 					cmd.Timeout = 0
 					p, err := next(ctx, cmd)
 					if err == nil && timeout > 0 {
-						time.AfterFunc(timeout, func() { _ = p.Signal(context.Background(), execution.SIGKILL) })
+						late := context.WithoutCancel(ctx)
+						time.AfterFunc(timeout, func() { _ = p.Signal(late, execution.SIGKILL) })
 					}
 					return p, err
 				}

@@ -147,8 +147,8 @@ func lifeFaults() []fault {
 				w.spawn = func(ctx context.Context, spec execution.Spec, next spawnFunc) (execution.Handle, error) {
 					h, err := next(ctx, spec)
 					if err == nil {
-						stop := context.AfterFunc(ctx, func() { _ = h.Destroy(context.Background()) })
-						_ = stop
+						late := context.WithoutCancel(ctx)
+						context.AfterFunc(ctx, func() { _ = h.Destroy(late) })
 					}
 					return h, err
 				}
@@ -175,7 +175,7 @@ func lifeFaults() []fault {
 						return nil, err
 					}
 					go func() {
-						_, _ = p.Wait(context.Background())
+						_, _ = p.Wait(context.WithoutCancel(ctx))
 						<-turn
 					}()
 					return p, nil

@@ -155,6 +155,7 @@ func brokenInventory(h *executiontest.Harness) {
 	n := 0
 	inner := h.Inventory
 	h.Inventory = func(tb testing.TB) []string {
+		tb.Helper()
 		n++
 		return append(inner(tb), "container "+strconv.Itoa(n))
 	}

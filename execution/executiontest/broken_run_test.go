@@ -266,7 +266,8 @@ func endingFaults() []fault {
 				w.start = func(ctx context.Context, _ execution.Handle, cmd execution.Command, next startFunc) (execution.Process, error) {
 					p, err := next(ctx, cmd)
 					if err == nil {
-						context.AfterFunc(ctx, func() { _ = p.Kill(context.Background()) })
+						late := context.WithoutCancel(ctx)
+						context.AfterFunc(ctx, func() { _ = p.Kill(late) })
 					}
 					return p, err
 				}

@@ -126,14 +126,14 @@ func everything(ctx context.Context, e *env, h execution.Handle, i int) error {
 	text := fmt.Sprintf("worker %d", i)
 	result, err := execution.Exec(ctx, h, e.command(Print, text, "", fmt.Sprint(i)))
 	if err != nil || result.Code != i || string(result.Stdout) != text {
-		return fmt.Errorf("Exec: %q, %v, %w", result.Stdout, result.ExitStatus, orUnknown(err))
+		return fmt.Errorf("ran a command: %q, %v, %w", result.Stdout, result.ExitStatus, orUnknown(err))
 	}
 	name := fmt.Sprintf("dir-%d/file", i)
 	if err := execution.WriteFile(ctx, h, name, []byte(text)); err != nil {
 		return err
 	}
 	if data, err := execution.ReadFile(ctx, h, name, 0); err != nil || string(data) != text {
-		return fmt.Errorf("ReadFile: %q, %w", data, orUnknown(err))
+		return fmt.Errorf("read a file: %q, %w", data, orUnknown(err))
 	}
 	if _, err := h.Stat(ctx, "shared"); err != nil {
 		return err
@@ -157,7 +157,7 @@ func everything(ctx context.Context, e *env, h execution.Handle, i int) error {
 	}
 	status, err := proc.Wait(ctx)
 	if err != nil || status.Ending != execution.EndingCancelled {
-		return fmt.Errorf("Wait: %v, %w", status, orUnknown(err))
+		return fmt.Errorf("killed a command: %v, %w", status, orUnknown(err))
 	}
 	return h.Err()
 }

@@ -133,8 +133,7 @@ func limitRuntime(ctx context.Context, e *env) {
 	spec := e.spec()
 	spec.Runtime = "executiontest-no-such-runtime"
 	_, err := e.trySpawn(ctx, spec)
-	var typed *execution.Error
-	if !errors.As(err, &typed) {
+	if _, ok := errors.AsType[*execution.Error](err); !ok {
 		e.Fatalf("Spawn with an unknown runtime: got %v, want an *execution.Error", err)
 	}
 	if !strings.Contains(err.Error(), spec.Runtime) {

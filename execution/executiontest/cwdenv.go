@@ -3,6 +3,7 @@ package executiontest
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/pinfold-dev/pinfold/execution"
@@ -139,7 +140,7 @@ func envCommand(ctx context.Context, e *env) {
 
 func envSandbox(ctx context.Context, e *env) {
 	spec := e.spec()
-	spec.Env = append(spec.Env[:len(spec.Env):len(spec.Env)], "FIRST=of sandbox", "SECOND=first", "SECOND=of $(sandbox)")
+	spec.Env = append(slices.Clip(spec.Env), "FIRST=of sandbox", "SECOND=first", "SECOND=of $(sandbox)")
 	h := e.spawn(ctx, spec)
 	if env := h.Spec().Env; len(env) > 0 {
 		e.Errorf("Spec() tells the environment %q, which may hold secrets", env)

@@ -31,12 +31,12 @@ func destroyAlive(ctx context.Context, e *env) {
 	if e.context().Type() == "" {
 		e.Error("Type is empty")
 	}
-	if e.context().Capabilities() != e.context().Capabilities() {
+	if can := e.context().Capabilities(); can != e.context().Capabilities() {
 		e.Error("Capabilities change from call to call")
 	}
 	h := e.sandbox(ctx)
-	if h.ID() == "" || h.ID() != h.ID() {
-		e.Errorf("ID is %q", h.ID())
+	if id := h.ID(); id == "" || h.ID() != id {
+		e.Errorf("ID is %q and then %q", id, h.ID())
 	}
 	if h.Spec().Dir != h.Dir() {
 		e.Errorf("Spec().Dir is %q, Dir is %q", h.Spec().Dir, h.Dir())
@@ -235,8 +235,7 @@ func destroyFailedSpawn(ctx context.Context, e *env) {
 		spec := e.spec()
 		change(&spec)
 		_, err := e.trySpawn(ctx, spec)
-		var typed *execution.Error
-		if !errors.As(err, &typed) {
+		if _, ok := errors.AsType[*execution.Error](err); !ok {
 			e.Errorf("Spawn with %s: got %v, want an *execution.Error", what, err)
 		}
 	}

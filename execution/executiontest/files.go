@@ -122,8 +122,18 @@ func fileOffset(ctx context.Context, e *env) {
 	const size = 200_000
 	e.send(ctx, h, "file", size)
 	for _, row := range []struct{ offset, length, want int64 }{
-		{0, 0, size}, {0, 1, 1}, {0, size, size}, {0, size + 1, size}, {1, 0, size - 1}, {7, 100_000, 100_000},
-		{size - 1, 0, 1}, {size - 1, 10, 1}, {size, 0, 0}, {size + 1, 0, 0}, {1 << 40, 10, 0}, {10, 1 << 62, size - 10},
+		{0, 0, size},
+		{0, 1, 1},
+		{0, size, size},
+		{0, size + 1, size},
+		{1, 0, size - 1},
+		{7, 100_000, 100_000},
+		{size - 1, 0, 1},
+		{size - 1, 10, 1},
+		{size, 0, 0},
+		{size + 1, 0, 0},
+		{1 << 40, 10, 0},
+		{10, 1 << 62, size - 10},
 	} {
 		e.receive(ctx, h, "file", execution.ReadOptions{Offset: row.offset, Length: row.length}, row.want)
 	}

@@ -158,8 +158,7 @@ func pathTooLong(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
 	for _, long := range []string{strings.Repeat("n", 256), strings.Repeat("d/", 5000) + "file"} {
 		for call, err := range pathCalls(ctx, h, long) {
-			var typed *execution.Error
-			if !errors.As(err, &typed) {
+			if _, ok := errors.AsType[*execution.Error](err); !ok {
 				e.Errorf("%s of a path of %d bytes: got %v, want an *execution.Error", call, len(long), err)
 			}
 		}

@@ -160,17 +160,12 @@ func (p *pattern) Read(buf []byte) (int, error) {
 
 // fillPattern makes buf what a pattern holds from at on.
 func fillPattern(buf []byte, at int64) {
-	word := func(i int64) uint64 { return uint64(i) * 0x9e3779b97f4a7c15 }
-	for len(buf) > 0 && at%8 != 0 {
-		buf[0] = byte(word(at/8) >> (8 * (at % 8)))
-		buf, at = buf[1:], at+1
-	}
-	for len(buf) >= 8 {
-		binary.LittleEndian.PutUint64(buf, word(at/8))
-		buf, at = buf[8:], at+8
-	}
-	for i := range buf {
-		buf[i] = byte(word(at/8) >> (8 * i))
+	var word [8]byte
+	for len(buf) > 0 {
+		//nolint:gosec // a place in a file is never negative
+		binary.LittleEndian.PutUint64(word[:], uint64(at/8)*0x9e3779b97f4a7c15)
+		n := copy(buf, word[at%8:])
+		buf, at = buf[n:], at+int64(n)
 	}
 }
 

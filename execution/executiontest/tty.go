@@ -104,8 +104,10 @@ func ttyEOF(ctx context.Context, e *env) {
 }
 
 func ttyInterrupt(ctx context.Context, e *env) {
-	proc, keyboard, screen := e.terminal(ctx, Terminal)
-	screen.awaitText(ctx, e, "41 123")
+	// Not Terminal: a shell that waits for a program may leave the decision
+	// about SIGINT to that.
+	proc, keyboard, screen := e.terminal(ctx, Trap)
+	screen.awaitText(ctx, e, "ready")
 	if _, err := io.WriteString(keyboard, "\x03"); err != nil {
 		e.Fatal(err)
 	}
@@ -114,6 +116,7 @@ func ttyInterrupt(ctx context.Context, e *env) {
 	if status.Signal != execution.SIGINT {
 		e.Errorf("the interrupt key ended the command by %v", status.Signal)
 	}
+	e.kill(ctx, proc)
 }
 
 func ttyKill(ctx context.Context, e *env) {

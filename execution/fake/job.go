@@ -71,8 +71,8 @@ func newJob(h *Handle, cmd execution.Command) *job {
 }
 
 // begin starts a process of the job.
-func (j *job) begin(p *Proc, program Program, limited bool) error {
-	ctx, stop := context.WithCancel(context.Background())
+func (j *job) begin(ctx context.Context, p *Proc, program Program, limited bool) error {
+	ctx, stop := context.WithCancel(context.WithoutCancel(ctx))
 	p.job, p.stop, p.dead, p.ended = j, stop, ctx.Done(), make(chan struct{})
 	p.notified = map[execution.Signal]chan execution.Signal{}
 	p.Stdin, p.Stdout, p.Stderr = procReader{p, j.stdin}, procWriter{p, j.stdout.pipe}, procWriter{p, j.stdout.pipe}

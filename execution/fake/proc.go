@@ -113,9 +113,10 @@ func (p *Proc) Notify(signals ...execution.Signal) <-chan execution.Signal {
 func (p *Proc) Raise(sig execution.Signal) { p.deliver(sig) }
 
 // Fork starts a child process, which inherits everything, and returns its ID.
-// The child is on its own: it goes on when its parent ends. Fork fails when the
-// parent was killed and at the sandbox's limit of processes.
-func (p *Proc) Fork(f Fork) (pid int, err error) {
+// The child is on its own: it goes on when its parent ends, and ctx bounds only
+// its start. Fork fails when the parent was killed and at the sandbox's limit
+// of processes.
+func (p *Proc) Fork(ctx context.Context, f Fork) (pid int, err error) {
 	child := &Proc{Args: f.Args, Env: p.Env, Dir: p.Dir, group: p.group}
 	if f.Detached {
 		child.group = 0
@@ -127,7 +128,7 @@ func (p *Proc) Fork(f Fork) (pid int, err error) {
 	}
 	child.outputs = slices.Clone(p.outputs)
 	p.mu.Unlock()
-	if err := p.job.begin(child, f.Program, true); err != nil {
+	if err := p.job.begin(ctx, child, f.Program, true); err != nil {
 		return 0, err
 	}
 	return child.pid, nil

@@ -50,7 +50,7 @@ func (h *Handle) start(ctx context.Context, cmd execution.Command) (*job, error)
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if err := j.begin(leader, program, false); err != nil {
+	if err := j.begin(ctx, leader, program, false); err != nil {
 		return nil, err
 	}
 	go j.run()

@@ -50,18 +50,18 @@ func sleeper(ctx context.Context, p *fake.Proc) int {
 	return sleep(ctx, p)
 }
 
-func fork(p *fake.Proc, f fake.Fork) bool {
+func fork(ctx context.Context, p *fake.Proc, f fake.Fork) bool {
 	f.Args = []string{"sleep", "600"}
-	_, err := p.Fork(f)
+	_, err := p.Fork(ctx, f)
 	return err == nil
 }
 
 func tree(ctx context.Context, p *fake.Proc) int {
 	p.Ignore(execution.SIGTERM, execution.SIGHUP)
-	fork(p, fake.Fork{Program: sleeper})
-	fork(p, fake.Fork{Program: func(_ context.Context, p *fake.Proc) int {
-		fork(p, fake.Fork{Detached: true, Program: func(ctx context.Context, p *fake.Proc) int {
-			fork(p, fake.Fork{Program: sleeper})
+	fork(ctx, p, fake.Fork{Program: sleeper})
+	fork(ctx, p, fake.Fork{Program: func(ctx context.Context, p *fake.Proc) int {
+		fork(ctx, p, fake.Fork{Detached: true, Program: func(ctx context.Context, p *fake.Proc) int {
+			fork(ctx, p, fake.Fork{Program: sleeper})
 			return sleeper(ctx, p)
 		}})
 		return 0
@@ -70,7 +70,7 @@ func tree(ctx context.Context, p *fake.Proc) int {
 }
 
 func group(ctx context.Context, p *fake.Proc) int {
-	fork(p, fake.Fork{Program: sleeper})
+	fork(ctx, p, fake.Fork{Program: sleeper})
 	return sleeper(ctx, p)
 }
 
@@ -85,8 +85,8 @@ func alive(_ context.Context, p *fake.Proc) int {
 	return 0
 }
 
-func leave(_ context.Context, p *fake.Proc) int {
-	pid, err := p.Fork(fake.Fork{Program: sleep, Args: []string{"sleep", "600"}})
+func leave(ctx context.Context, p *fake.Proc) int {
+	pid, err := p.Fork(ctx, fake.Fork{Program: sleep, Args: []string{"sleep", "600"}})
 	if err != nil {
 		return 1
 	}
@@ -94,16 +94,16 @@ func leave(_ context.Context, p *fake.Proc) int {
 	return 3
 }
 
-func leaveFlood(_ context.Context, p *fake.Proc) int {
-	if !fork(p, fake.Fork{Program: flood}) {
+func leaveFlood(ctx context.Context, p *fake.Proc) int {
+	if !fork(ctx, p, fake.Fork{Program: flood}) {
 		return 1
 	}
 	return 3
 }
 
-func leavePrint(_ context.Context, p *fake.Proc) int {
+func leavePrint(ctx context.Context, p *fake.Proc) int {
 	text := arg(p, 1)
-	fork(p, fake.Fork{Program: func(_ context.Context, p *fake.Proc) int {
+	fork(ctx, p, fake.Fork{Program: func(_ context.Context, p *fake.Proc) int {
 		_, _ = io.WriteString(p.Stdout, text)
 		return 0
 	}})
@@ -122,7 +122,7 @@ func eatMemory(ctx context.Context, p *fake.Proc) int {
 
 func forkMany(ctx context.Context, p *fake.Proc) int {
 	for range number(p, 1) {
-		if !fork(p, fake.Fork{Program: sleep}) {
+		if !fork(ctx, p, fake.Fork{Program: sleep}) {
 			return 2
 		}
 	}

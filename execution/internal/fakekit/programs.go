@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -40,12 +41,8 @@ func programs() map[executiontest.Script]fake.Program {
 		executiontest.Routes:    func(context.Context, *fake.Proc) int { return 0 },
 		executiontest.Terminal:  terminal,
 	}
-	for script, program := range processPrograms() {
-		all[script] = program
-	}
-	for script, program := range filePrograms() {
-		all[script] = program
-	}
+	maps.Copy(all, processPrograms())
+	maps.Copy(all, filePrograms())
 	return all
 }
 
