@@ -4,11 +4,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/rogpeppe/go-internal/testscript"
 
@@ -41,10 +44,64 @@ func TestProcessScripts(t *testing.T) {
 	})
 }
 
+// The scripts in testdata/docker run pinfold on an engine.
+func TestDockerScripts(t *testing.T) {
+	requireEngine(t)
+	testscript.Run(t, testscript.Params{
+		Dir:                 "testdata/docker",
+		RequireExplicitExec: true,
+		Cmds:                commands(),
+		Setup: func(env *testscript.Env) error {
+			// HOME is where the engine's address may be configured.
+			for _, name := range []string{"DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "XDG_RUNTIME_DIR", "HOME"} {
+				if value, ok := os.LookupEnv(name); ok {
+					env.Setenv(name, value)
+				}
+			}
+			env.Setenv("T", fmt.Sprintf("pinfold-cli-%d-%d", os.Getpid(), time.Now().UnixNano()))
+			return giveAway(env.WorkDir)
+		},
+	})
+}
+
+// giveAway makes a folder the sandbox user's where root runs the tests, since
+// root's own are refused as writable mounts.
+func giveAway(folder string) error {
+	if os.Getuid() != 0 {
+		return nil
+	}
+	return filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {
+		return errors.Join(err, os.Lchown(path, 1000, 1000))
+	})
+}
+
+// requireEngine skips a test where no engine has our images, and fails it where
+// there must be one.
+func requireEngine(t *testing.T) {
+	t.Helper()
+	out, err := pinfold(t, "images", "list", "--json").CombinedOutput()
+	var listed []struct{ Present bool }
+	if err == nil {
+		err = json.Unmarshal(out, &listed)
+	}
+	for _, image := range listed {
+		if err == nil && !image.Present {
+			err = errors.New("the engine lacks our images: run make images")
+		}
+	}
+	switch {
+	case err == nil:
+	case os.Getenv("PINFOLD_REQUIRE_DOCKER") == "1":
+		t.Fatalf("%v\n%s", err, out)
+	default:
+		t.Skipf("%v\n%s", err, out)
+	}
+}
+
 type command = func(ts *testscript.TestScript, neg bool, args []string)
 
 func commands() map[string]command {
-	return map[string]command{"exits": exits, "is": is, "repeat": repeat}
+	return map[string]command{"exits": exits, "is": is, "repeat": repeat, "await": awaitFile}
 }
 
 // exits CODE PROGRAM [ARG…] runs a program that must end with that exit code.
@@ -102,6 +159,31 @@ func repeat(ts *testscript.TestScript, neg bool, args []string) {
 	n, err := strconv.Atoi(args[0])
 	ts.Check(err)
 	ts.Check(os.WriteFile(ts.MkAbs(args[1]), []byte(strings.Repeat(args[2], n)), 0o600))
+}
+
+// awaitFile FILE waits until a file is there.
+func awaitFile(ts *testscript.TestScript, neg bool, args []string) {
+	if neg || len(args) != 1 {
+		ts.Fatalf("usage: await file")
+	}
+	if !await(func() bool { _, err := os.Stat(ts.MkAbs(args[0])); return err == nil }) {
+		ts.Fatalf("%s has not come", args[0])
+	}
+}
+
+// hang is how long a test waits for what should come at once. It decides that
+// something hangs, and nothing else.
+const hang = time.Minute
+
+// await asks again and again, since there is nothing to wait on, and reports
+// whether it was so in the end.
+func await(so func() bool) bool {
+	for began := time.Now(); time.Since(began) < hang; time.Sleep(10 * time.Millisecond) {
+		if so() {
+			return true
+		}
+	}
+	return false
 }
 
 // pinfold is a command that runs this test binary as pinfold.

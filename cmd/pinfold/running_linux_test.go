@@ -2,20 +2,19 @@ package main
 
 import (
 	"bytes"
+	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
 	"time"
 )
-
-// hang is how long a test waits for what should come at once. It decides that
-// something hangs, and nothing else.
-const hang = 30 * time.Second
 
 // A transcript collects output and tells when something has come.
 type transcript struct {
@@ -137,10 +136,7 @@ func gone(t *testing.T, word string) {
 // goneSoon is gone for what ends only after pinfold has been killed.
 func goneSoon(t *testing.T, word string) {
 	t.Helper()
-	limit := time.Now().Add(hang)
-	for len(alive(t, word)) > 0 && time.Now().Before(limit) {
-		time.Sleep(10 * time.Millisecond) // There is nothing to wait on: the processes are not ours.
-	}
+	await(func() bool { return len(alive(t, word)) == 0 })
 	gone(t, word)
 }
 
@@ -152,3 +148,74 @@ func unique(t *testing.T) string {
 
 // copyAll copies until the end, which for a terminal is an error.
 func copyAll(w io.Writer, r io.Reader) { _, _ = io.Copy(w, r) }
+
+// A place is a backend that a test runs on.
+type place struct {
+	name string
+	args []string // of `pinfold run`
+}
+
+func places() []place { return []place{{name: "process"}, {name: "docker"}} }
+
+// open begins a test in a place, in parallel with others. On docker, which it
+// skips without an engine, the test must leave no sandbox.
+func (p place) open(t *testing.T) place {
+	t.Helper()
+	t.Parallel()
+	if p.name == "process" {
+		p.args = []string{"--backend", "process"}
+		return p
+	}
+	requireEngine(t)
+	label := "pinfold-cli-test=" + unique(t)
+	t.Cleanup(func() { noSandboxes(t, label) })
+	p.args = []string{"--label", label}
+	return p
+}
+
+// run is pinfold running something there.
+func (p place) run(t *testing.T, args ...string) *exec.Cmd {
+	t.Helper()
+	return pinfold(t, slices.Concat([]string{"run"}, p.args, args)...)
+}
+
+// noSandboxes waits until no sandbox has the label: that of a pinfold that was
+// killed needs a moment to notice.
+func noSandboxes(t *testing.T, label string) {
+	t.Helper()
+	if !await(func() bool { return sandboxes(t, label) == 0 }) {
+		t.Errorf("%d sandboxes are left", sandboxes(t, label))
+	}
+}
+
+// sandboxAppears waits until there is one with the label.
+func sandboxAppears(t *testing.T, label string) {
+	t.Helper()
+	if !await(func() bool { return sandboxes(t, label) > 0 }) {
+		t.Fatal("no sandbox has appeared")
+	}
+}
+
+// sandboxes counts those with the label.
+func sandboxes(t *testing.T, label string) int {
+	t.Helper()
+	// The test's own context has ended when it cleans up.
+	ps := exec.CommandContext(context.WithoutCancel(t.Context()), "/proc/self/exe", "ps", "--json")
+	ps.Env = append(os.Environ(), asPinfold+"=1")
+	out, err := ps.Output()
+	var list []struct{ Labels map[string]string }
+	if err == nil {
+		err = json.Unmarshal(out, &list)
+	}
+	if err != nil {
+		t.Fatalf("pinfold ps: %v", err)
+	}
+	key, value, _ := strings.Cut(label, "=")
+	n := 0
+	for _, s := range list {
+		if s.Labels[key] == value {
+			n++
+		}
+	}
+	return n
+}

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -87,160 +86,174 @@ func raw(mode unix.Termios) bool {
 	return mode.Lflag&(unix.ICANON|unix.ECHO|unix.ISIG) == 0
 }
 
-func runIT(t *testing.T, line string) *exec.Cmd {
-	t.Helper()
-	return pinfold(t, "run", "--backend", "process", "-it", "-c", line)
-}
-
 // With -it the command has a terminal of the window's size, keys go to it, and
 // afterwards the terminal is as it was.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
-	p := openTerminal(t)
-	before := p.mode(t)
-	run := p.launch(t, runIT(t, `test -t 0 && test -t 1 && test -t 2 && echo is-a-terminal
-stty size; read -r word; echo "word=<$word>"; exit 5`))
-	p.seen.expect(t, "is-a-terminal", 1)
-	p.seen.expect(t, "is-a-terminal", 1)
-	p.seen.expect(t, "33 101", 1)
-	if !raw(p.mode(t)) {
-		t.Error("the terminal is not raw while the command has it")
-	}
-	p.keys(t, "hello\r")
-	p.seen.expect(t, "word=<hello>", 1)
-	if got := run.code(t); got != "5" {
-		t.Errorf("exit code %s, want 5", got)
-	}
-	if p.mode(t) != before {
-		t.Error("the terminal is not as it was before")
+	for _, on := range places() {
+		t.Run(on.name, func(t *testing.T) {
+			on := on.open(t)
+			p := openTerminal(t)
+			before := p.mode(t)
+			run := p.launch(t, on.run(t, "-it", "-c", `test -t 0 && test -t 1 && test -t 2 && echo is-a-terminal
+	stty size; read -r word; echo "word=<$word>"; exit 5`))
+			p.seen.expect(t, "is-a-terminal", 1)
+			p.seen.expect(t, "is-a-terminal", 1)
+			p.seen.expect(t, "33 101", 1)
+			if !raw(p.mode(t)) {
+				t.Error("the terminal is not raw while the command has it")
+			}
+			p.keys(t, "hello\r")
+			p.seen.expect(t, "word=<hello>", 1)
+			if got := run.code(t); got != "5" {
+				t.Errorf("exit code %s, want 5", got)
+			}
+			if p.mode(t) != before {
+				t.Error("the terminal is not as it was before")
+			}
+		})
 	}
 }
 
 func TestTerminalResize(t *testing.T) {
 	t.Parallel()
-	p := openTerminal(t)
-	run := p.launch(t, runIT(t, `trap 'echo size=$(stty size)' WINCH; trap 'exit 9' INT; echo ready; while :; do sleep 0.02; done`))
-	p.seen.expect(t, "ready", 1)
-	p.resize(t, 44, 88)
-	p.seen.expect(t, "size=44 88", 1)
-	p.resize(t, 20, 60)
-	p.seen.expect(t, "size=20 60", 1)
-	p.keys(t, "\x03")
-	if got := run.code(t); got != "9" {
-		t.Errorf("exit code %s, want 9", got)
+	for _, on := range places() {
+		t.Run(on.name, func(t *testing.T) {
+			on := on.open(t)
+			p := openTerminal(t)
+			run := p.launch(t, on.run(t, "-it", "-c", `trap 'echo size=$(stty size)' WINCH; trap 'exit 9' INT; echo ready; while :; do sleep 0.02; done`))
+			p.seen.expect(t, "ready", 1)
+			p.resize(t, 44, 88)
+			p.seen.expect(t, "size=44 88", 1)
+			p.resize(t, 20, 60)
+			p.seen.expect(t, "size=20 60", 1)
+			p.keys(t, "\x03")
+			if got := run.code(t); got != "9" {
+				t.Errorf("exit code %s, want 9", got)
+			}
+		})
 	}
 }
 
 // With -it, Ctrl-C is a key: the command's own terminal makes a signal of it.
 func TestTerminalControlC(t *testing.T) {
 	t.Parallel()
-	p := openTerminal(t)
-	run := p.launch(t, runIT(t, trapping))
-	p.seen.expect(t, "ready", 1)
-	for n := range 3 {
-		p.keys(t, "\x03")
-		p.seen.expect(t, "got-INT", n+1)
-	}
-	p.keys(t, "\x1c")
-	p.seen.expect(t, "got-QUIT", 1)
-	send(t, run, syscall.SIGTERM)
-	p.seen.expect(t, "got-TERM", 1)
-	send(t, run, syscall.SIGTERM)
-	if got := run.code(t); got != "137" {
-		t.Errorf("exit code %s, want 137", got)
+	for _, on := range places() {
+		t.Run(on.name, func(t *testing.T) {
+			on := on.open(t)
+			p := openTerminal(t)
+			run := p.launch(t, on.run(t, "-it", "-c", trapping))
+			p.seen.expect(t, "ready", 1)
+			for n := range 3 {
+				p.keys(t, "\x03")
+				p.seen.expect(t, "got-INT", n+1)
+			}
+			p.keys(t, "\x1c")
+			p.seen.expect(t, "got-QUIT", 1)
+			send(t, run, syscall.SIGTERM)
+			p.seen.expect(t, "got-TERM", 1)
+			send(t, run, syscall.SIGTERM)
+			if got := run.code(t); got != "137" {
+				t.Errorf("exit code %s, want 137", got)
+			}
+		})
 	}
 }
 
 // Raw mode is undone however pinfold ends.
 func TestTerminalIsRestored(t *testing.T) {
 	t.Parallel()
-	t.Run("command does not exist", func(t *testing.T) {
-		t.Parallel()
-		p := openTerminal(t)
-		before := p.mode(t)
-		run := p.launch(t, pinfold(t, "run", "--backend", "process", "-it", "--", "no-such-program"))
-		if got := run.code(t); got != "127" || p.mode(t) != before {
-			t.Errorf("exit code %s, terminal as before: %v", got, p.mode(t) == before)
-		}
-	})
-	for name, sig := range map[string]syscall.Signal{"terminated": syscall.SIGTERM, "hung up": syscall.SIGHUP} {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
+	for _, on := range places() {
+		t.Run(on.name, func(t *testing.T) {
+			on := on.open(t)
 			p := openTerminal(t)
 			before := p.mode(t)
-			run := p.launch(t, runIT(t, "echo ready; exec sleep 1000"))
+			run := p.launch(t, on.run(t, "-it", "--", "no-such-program"))
+			if got := run.code(t); got != "127" || p.mode(t) != before {
+				t.Errorf("command not found: exit code %s, terminal as before: %v", got, p.mode(t) == before)
+			}
+			for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+				run := p.launch(t, on.run(t, "-it", "-c", "echo for "+sig.String()+"; exec sleep 1000"))
+				p.seen.expect(t, "for "+sig.String(), 1)
+				send(t, run, sig)
+				run.code(t)
+				if p.mode(t) != before {
+					t.Errorf("%v: the terminal is not as it was before", sig)
+				}
+			}
+			run = p.launch(t, on.run(t, "-it", "-c", "echo ready; exec sleep 1000"))
 			p.seen.expect(t, "ready", 1)
-			send(t, run, sig)
+			send(t, run, syscall.SIGKILL)
 			run.code(t)
-			if p.mode(t) != before {
-				t.Error("the terminal is not as it was before")
+			// Its guard sees to it, which nobody can wait for.
+			if !await(func() bool { return p.mode(t) == before }) {
+				t.Error("killed: the terminal is not as it was before")
 			}
 		})
 	}
-	t.Run("killed", func(t *testing.T) {
-		t.Parallel()
-		p := openTerminal(t)
-		before := p.mode(t)
-		run := p.launch(t, runIT(t, "echo ready; exec sleep 1000"))
-		p.seen.expect(t, "ready", 1)
-		send(t, run, syscall.SIGKILL)
-		run.code(t)
-		// Its guard sees to it, which nobody can wait for.
-		for limit := time.Now().Add(hang); p.mode(t) != before && time.Now().Before(limit); {
-			time.Sleep(10 * time.Millisecond)
-		}
-		if p.mode(t) != before {
-			t.Error("the terminal is not as it was before")
-		}
-	})
 }
 
 // Without -t, untrusted output on a terminal is text and colours.
 func TestOutputOnATerminalIsHarmless(t *testing.T) {
 	t.Parallel()
-	p := openTerminal(t)
-	run := p.launch(t, pinfold(t, "run", "--backend", "process", "-c",
-		`printf 'a\033]52;c;ZXZpbA==\007\033]0;title\007\033[2J\033[31mred\033[0mb\n'; printf 'x\033[6ny\n' >&2`))
-	if got := run.code(t); got != "0" {
-		t.Errorf("exit code %s", got)
-	}
-	p.seen.expect(t, "a\x1b[31mred\x1b[0mb\r\n", 1)
-	p.seen.expect(t, "xy\r\n", 1)
-	for _, bad := range []string{"\x1b]", "\x1b[2J", "\x1b[6n"} {
-		if strings.Contains(p.seen.String(), bad) {
-			t.Errorf("%q has reached the terminal", bad)
-		}
+	for _, on := range places() {
+		t.Run(on.name, func(t *testing.T) {
+			on := on.open(t)
+			p := openTerminal(t)
+			run := p.launch(t, on.run(t, "-c",
+				`printf 'a\033]52;c;ZXZpbA==\007\033]0;title\007\033[2J\033[31mred\033[0mb\n'; printf 'x\033[6ny\n' >&2`))
+			if got := run.code(t); got != "0" {
+				t.Errorf("exit code %s", got)
+			}
+			p.seen.expect(t, "a\x1b[31mred\x1b[0mb\r\n", 1)
+			p.seen.expect(t, "xy\r\n", 1)
+			for _, bad := range []string{"\x1b]", "\x1b[2J", "\x1b[6n"} {
+				if strings.Contains(p.seen.String(), bad) {
+					t.Errorf("%q has reached the terminal", bad)
+				}
+			}
+		})
 	}
 }
 
 // Without -t, Ctrl-C is the terminal's signal, and pinfold passes it on once.
 func TestControlCWithoutTerminal(t *testing.T) {
 	t.Parallel()
-	p := openTerminal(t)
-	hidden := unique(t)
-	run := p.launch(t, pinfold(t, "run", "--backend", "process", "-c", `(setsid sleep `+hidden+` &); `+trapping))
-	p.seen.expect(t, "ready", 1)
-	p.keys(t, "\x03")
-	p.seen.expect(t, "got-INT", 1)
-	p.keys(t, "\x03")
-	if got := run.code(t); got != "137" {
-		t.Errorf("exit code %s, want 137", got)
+	for _, on := range places() {
+		t.Run(on.name, func(t *testing.T) {
+			on := on.open(t)
+			p := openTerminal(t)
+			hidden := unique(t)
+			run := p.launch(t, on.run(t, "-c", `(setsid sleep `+hidden+` &); `+trapping))
+			p.seen.expect(t, "ready", 1)
+			p.keys(t, "\x03")
+			p.seen.expect(t, "got-INT", 1)
+			p.keys(t, "\x03")
+			if got := run.code(t); got != "137" {
+				t.Errorf("exit code %s, want 137", got)
+			}
+			gone(t, hidden)
+		})
 	}
-	gone(t, hidden)
 }
 
 // -t without -i: output is a terminal's, and nothing is read.
 func TestTerminalWithoutInput(t *testing.T) {
 	t.Parallel()
-	p := openTerminal(t)
-	before := p.mode(t)
-	run := p.launch(t, pinfold(t, "run", "--backend", "process", "-t", "-c", "test -t 1 && echo terminal; cat; echo done"))
-	p.seen.expect(t, "terminal", 1)
-	if raw(p.mode(t)) {
-		t.Error("the terminal is raw though its keys go nowhere")
+	for _, on := range places() {
+		t.Run(on.name, func(t *testing.T) {
+			on := on.open(t)
+			p := openTerminal(t)
+			before := p.mode(t)
+			run := p.launch(t, on.run(t, "-t", "-c", "test -t 1 && echo terminal; cat; echo done"))
+			p.seen.expect(t, "terminal", 1)
+			if raw(p.mode(t)) {
+				t.Error("the terminal is raw though its keys go nowhere")
+			}
+			if got := run.code(t); got != "0" || p.mode(t) != before {
+				t.Errorf("exit code %s, terminal as before: %v", got, p.mode(t) == before)
+			}
+			p.seen.expect(t, "done", 1)
+		})
 	}
-	if got := run.code(t); got != "0" || p.mode(t) != before {
-		t.Errorf("exit code %s, terminal as before: %v", got, p.mode(t) == before)
-	}
-	p.seen.expect(t, "done", 1)
 }

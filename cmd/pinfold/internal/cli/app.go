@@ -42,7 +42,7 @@ func Main(args []string) int {
 }
 
 func (a *app) main(ctx context.Context, args []string) int {
-	root := a.rootCommand()
+	root := a.rootCommand() //nolint:contextcheck // Its commands get ctx from cobra.
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	if err == nil {

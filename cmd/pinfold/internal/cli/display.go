@@ -91,7 +91,6 @@ func (d *displayWriter) step(b byte) {
 		d.stringSequence(b)
 	case inIntermediate:
 		if b < 0x20 || b > 0x2f {
-			d.state = plainText
 			d.abandon(b, b >= 0x30 && b <= 0x7e)
 		}
 	}
@@ -126,18 +125,11 @@ func (d *displayWriter) text(b byte) {
 		}
 		return
 	case r >= 0x80 && r < 0xa0:
-		d.controlRune(r)
+		d.escaped(d.pending[1] - 0x40) // C1 stands for an escape and a letter
 	default:
 		d.out = append(d.out, d.pending...)
 	}
 	d.pending = d.pending[:0]
-}
-
-// controlRune handles C1, the control characters above ASCII, which stand for
-// an escape and a letter.
-func (d *displayWriter) controlRune(r rune) {
-	d.pending = d.pending[:0]
-	d.escaped(byte(r - 0x40))
 }
 
 func (d *displayWriter) replace() {

@@ -177,14 +177,16 @@ func reason(status execution.ExitStatus) string {
 	return " (" + status.Reason + ")"
 }
 
+// lostReason is why a sandbox was lost, without saying again that it was.
 func lostReason(o *outcome) string {
-	if o.status.Reason != "" {
-		return o.status.Reason
+	why := o.status.Reason
+	if why == "" && o.err != nil {
+		why = o.err.Error()
 	}
-	if o.err != nil {
-		return o.err.Error()
+	if why = strings.TrimPrefix(why, execution.ErrLost.Error()+": "); why == "" {
+		why = "no reason is known"
 	}
-	return "no reason is known"
+	return why
 }
 
 // relaxed lists how spec differs from the default profile in what the command
