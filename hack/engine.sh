@@ -38,7 +38,10 @@ main() {
   elif ! wait_for_engine 3; then
     start_dockerd
   fi
-  wait_for_engine 90 || die "dockerd does not answer: see $log"
+  if ! wait_for_engine 90; then
+    [[ ! -s $log ]] || tail -n 20 "$log" >&2
+    die "dockerd does not answer: see $log"
+  fi
   say "Docker $(docker version --format '{{.Server.Version}}') answers"
 }
 
@@ -79,7 +82,6 @@ wait_for_engine() {
     if grep -sqx dockerd /proc/[0-9]*/comm; then
       gone=0
     elif gone=$((gone + 1)) && [[ $gone -ge 5 ]]; then
-      [[ ! -s $log ]] || tail -n 20 "$log" >&2
       return 1
     fi
     sleep 0.5
