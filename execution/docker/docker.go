@@ -44,6 +44,11 @@ type Options struct {
 	// 0 is a minute.
 	Lease time.Duration
 
+	// Keep makes Destroy leave the container, stopped and with its files, for
+	// somebody to look at; so does the end of a sandbox by itself. List shows
+	// it, and Remove removes it. A Spawn that fails keeps nothing.
+	Keep bool
+
 	// Guest returns the static binary that runs inside, by the engine's
 	// architecture as Go names it; nil takes the one built into this program.
 	Guest func(goarch string) ([]byte, error)

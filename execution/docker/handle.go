@@ -63,11 +63,19 @@ func (h *handle) Glob(ctx context.Context, dir, pattern string) iter.Seq2[execut
 	return h.client.Glob(ctx, dir, pattern)
 }
 
-// Destroy removes the container with all that ran in it.
+// Destroy removes the container with all that ran in it, or only ends it when
+// it is to be kept.
 func (h *handle) Destroy(ctx context.Context) error {
+	if h.c.opts.Keep {
+		return h.destroy(ctx, h.leave)
+	}
+	return h.destroy(ctx, h.undo)
+}
+
+func (h *handle) destroy(ctx context.Context, end func(context.Context) error) error {
 	h.stream.keep()
 	err := h.client.Close()
-	if err := h.undo(ctx); err != nil {
+	if err := end(ctx); err != nil {
 		return &execution.Error{Op: "destroy", Backend: Type, Handle: h.ID(), Err: err}
 	}
 	h.c.mu.Lock()

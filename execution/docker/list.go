@@ -102,7 +102,7 @@ func (c *Context) removeNamed(ctx context.Context, name string) error {
 		return fmt.Errorf("%w: %d sandboxes have an ID that starts so", execution.ErrConflict, len(meant))
 	}
 	if h := c.handleOf(meant[0].ID); h != nil {
-		return h.Destroy(ctx)
+		return h.destroy(ctx, h.undo)
 	}
 	return c.removeContainer(ctx, meant[0].ID)
 }

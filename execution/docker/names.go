@@ -23,6 +23,7 @@ const (
 	labelVersion = execution.LabelPrefix + "version" // of these labels
 	labelLease   = execution.LabelPrefix + "lease"   // seconds the guest lives without its host
 	labelImage   = execution.LabelPrefix + "image"   // what the spec called the image
+	labelKeep    = execution.LabelPrefix + "keep"    // "true": it is to stay, stopped, when its host has gone
 
 	labelDerived = execution.LabelPrefix + "derived" // key of a derived image, or of its builder
 	labelBase    = execution.LabelPrefix + "base"    // ID of the image it is derived from
@@ -56,6 +57,9 @@ func (c *Context) containerLabels(spec execution.Spec) map[string]string {
 		labelLease:   c.opts.Lease.String(),
 		labelImage:   spec.Image,
 	})
+	if c.opts.Keep {
+		labels[labelKeep] = "true"
+	}
 	return labels
 }
 

@@ -179,6 +179,7 @@ func (c *Context) createFrom(ctx context.Context, spec execution.Spec, base imag
 	attempt := func() (string, error) {
 		req := request(spec, image.ID, who, labels, c.engine.apiVersion())
 		req.Mounts = append(req.Mounts, volumeCover(spec, base, who)...)
+		req.AutoRemove = !c.opts.Keep
 		return c.createContainer(ctx, req)
 	}
 	id, err := attempt()

@@ -18,13 +18,18 @@ const (
 // backends is how the command gets at what runs commands.
 type backends struct {
 	// open opens a backend by its name.
-	open func(ctx context.Context, name string, progress images.Progress) (execution.Context, error)
+	open func(ctx context.Context, name string, opts openOptions) (execution.Context, error)
 
 	// engine opens the container engine.
 	engine func(ctx context.Context) (engine, error)
 
 	// examine looks whether sandboxes can run.
 	examine func(ctx context.Context) docker.Report
+}
+
+type openOptions struct {
+	progress images.Progress
+	keep     bool // the sandbox stays, stopped; docker only
 }
 
 // An engine is what the commands beside `run` need of [docker.Context].
@@ -37,7 +42,7 @@ type engine interface {
 
 func realBackends() backends {
 	return backends{
-		open: func(ctx context.Context, name string, progress images.Progress) (execution.Context, error) {
+		open: func(ctx context.Context, name string, opts openOptions) (execution.Context, error) {
 			// A nil pointer must not become a Context that is not nil.
 			if name == backendProcess {
 				c, err := process.New(process.Options{})
@@ -46,7 +51,7 @@ func realBackends() backends {
 				}
 				return c, nil
 			}
-			c, err := docker.New(ctx, docker.Options{Progress: progress})
+			c, err := docker.New(ctx, docker.Options{Progress: opts.progress, Keep: opts.keep})
 			if err != nil {
 				return nil, err
 			}

@@ -11,7 +11,6 @@ import (
 	"github.com/pinfold-dev/pinfold/execution"
 	"github.com/pinfold-dev/pinfold/execution/docker"
 	"github.com/pinfold-dev/pinfold/execution/fake"
-	"github.com/pinfold-dev/pinfold/images"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -31,7 +30,7 @@ func newTestApp(opts fake.Options) *testApp {
 		lookupEnv: hostEnv,
 		listen:    func() *listener { return &listener{c: t.signals, stop: func() {}} },
 		backends: backends{
-			open: func(context.Context, string, images.Progress) (execution.Context, error) { return t.backend, nil },
+			open: func(context.Context, string, openOptions) (execution.Context, error) { return t.backend, nil },
 			engine: func(context.Context) (engine, error) {
 				return nil, &execution.Error{Op: "connect to the engine", Err: execution.ErrUnavailable}
 			},

@@ -110,6 +110,9 @@ func (a *app) run(ctx context.Context, p *plan) error {
 	s.openStreams()
 	result := s.run(ctx)
 	a.explainEnding(&result)
+	if p.keep && s.handle != nil && result.undone == nil {
+		a.sayKept(s.handle)
+	}
 	if p.json {
 		if err := a.writeReport(s.report(&result)); err != nil {
 			return err
@@ -119,6 +122,15 @@ func (a *app) run(ctx context.Context, p *plan) error {
 		return nil
 	}
 	return &codeError{code: result.code}
+}
+
+// sayKept says where the sandbox is, and how to go on. It is stopped, since
+// what runs without a host would run for ever.
+func (a *app) sayKept(h execution.Handle) {
+	a.stderr.say("kept sandbox %[1]s (%[2]s), stopped\n"+
+		"what has changed in it:  docker diff %[1]s\n"+
+		"to look around in it:    docker commit %[1]s pinfold-kept && pinfold run --image pinfold-kept -it -- sh\n"+
+		"to remove it:            pinfold rm %[1]s", h.ID(), h.Spec().Name)
 }
 
 // An outcome is how a run went.

@@ -99,6 +99,9 @@ func (f *runFlags) plan(args []string, changed func(string) bool, lookup func(st
 	if f.json && f.tty {
 		return nil, errors.New("--json and -t exclude each other: a terminal's output is not captured; leave one out")
 	}
+	if f.keep && f.backend.value == backendProcess {
+		return nil, errors.New("--keep needs --backend docker: on this host nothing is made that could be kept")
+	}
 	if err := f.whole(changed); err != nil {
 		return nil, err
 	}

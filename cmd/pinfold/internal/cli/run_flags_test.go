@@ -120,6 +120,7 @@ func TestUsageMistakes(t *testing.T) {
 		{[]string{"-c", ""}, "want a shell line"},
 		{[]string{"-c", "echo", "hi"}, "put the line in quotes"},
 		{[]string{"--json", "-t", "x"}, "exclude each other"},
+		{[]string{"--keep", "--backend", "process", "x"}, "needs --backend docker"},
 		{[]string{"-m", "0", "x"}, "--relax memory"},
 		{[]string{"-m", "-1", "x"}, "negative"},
 		{[]string{"-m", "1", "x"}, "at least"},

@@ -147,7 +147,7 @@ func (s *session) start(ctx context.Context) (execution.Signal, error) {
 
 func (s *session) begin(ctx context.Context) (err error) {
 	progress := newProgress(s.app.stderr)
-	s.backend, err = s.app.backends.open(ctx, s.plan.backend, progress.event)
+	s.backend, err = s.app.backends.open(ctx, s.plan.backend, openOptions{progress: progress.event, keep: s.plan.keep})
 	if err != nil {
 		return err
 	}
