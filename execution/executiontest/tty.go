@@ -65,7 +65,8 @@ func ttyResize(ctx context.Context, e *env) {
 	if !ok {
 		e.Fatalf("a process on a terminal (%T) is no execution.Resizer", proc)
 	}
-	for _, size := range []execution.TerminalSize{{Rows: 50, Cols: 132}, {Rows: 1, Cols: 65535}} {
+	// Not larger: busybox takes what is above 30000 for a mistake.
+	for _, size := range []execution.TerminalSize{{Rows: 50, Cols: 132}, {Rows: 2, Cols: 29999}} {
 		if err := resizer.Resize(ctx, size); err != nil {
 			e.Fatalf("Resize: %v", err)
 		}
