@@ -99,7 +99,7 @@ func killFaults() []fault {
 		},
 		{
 			name: "a background child holds the call", cases: []string{"leftovers/do_not_hold_the_call", "leftovers/that_write_for_ever"},
-			told: "hangs",
+			told: "hangs", change: impatient,
 			make: func(w *world) {
 				w.wait = func(ctx context.Context, p *brokenProcess) (execution.ExitStatus, error) {
 					status, err := p.Process.Wait(ctx)

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/execution/executiontest"
 )
 
 // broken makes a start hook out of a change to the command.
@@ -37,6 +38,10 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 type readerFunc func(p []byte) (int, error)
 
 func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+// impatient shortens the watchdog, for faults that keep the processor busy
+// until it barks.
+func impatient(h *executiontest.Harness) { h.Timeout = 3 * time.Second }
 
 func outputFaults() []fault {
 	filter := func(change func(w io.Writer, p []byte) []byte) func(w *world) {

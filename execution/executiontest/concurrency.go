@@ -76,7 +76,7 @@ func concurrencySlow(ctx context.Context, e *env) {
 
 func concurrencySlowFile(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
-	const size = 8 << 20
+	const size = 2 << 20
 	e.send(ctx, h, "file", size)
 	r, err := h.OpenFile(ctx, "file", execution.ReadOptions{})
 	if err != nil {

@@ -85,7 +85,7 @@ func deathPendingOutput(ctx context.Context, e *env) {
 
 func deathPendingFiles(ctx context.Context, e *env) {
 	h := e.mortal(ctx)
-	const size = 32 << 20
+	const size = 8 << 20
 	e.send(ctx, h, "file", size)
 	r, err := h.OpenFile(ctx, "file", execution.ReadOptions{})
 	if err != nil {

@@ -286,9 +286,10 @@ func (e *env) grow(ctx context.Context, h execution.Handle, cmd execution.Comman
 	return proc, e.pids(string(text))
 }
 
-// quantity is a number of repetitions, smaller with -short.
+// quantity is a number of repetitions, smaller with -short and under the race
+// detector.
 func quantity(full, short int) int {
-	if testing.Short() {
+	if testing.Short() || underRace {
 		return short
 	}
 	return full

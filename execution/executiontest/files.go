@@ -79,7 +79,7 @@ func fileRoundtrip(ctx context.Context, e *env) {
 
 func fileLarge(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
-	e.send(ctx, h, "large", int64(quantity(64<<20, 16<<20)))
+	e.send(ctx, h, "large", int64(quantity(64<<20, 8<<20)))
 }
 
 func fileHuge(ctx context.Context, e *env) {
@@ -148,7 +148,7 @@ func fileOffset(ctx context.Context, e *env) {
 
 func fileCloseEarly(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
-	const size = 8 << 20
+	const size = 2 << 20
 	e.send(ctx, h, "file", size)
 	for range 20 {
 		r, err := h.OpenFile(ctx, "file", execution.ReadOptions{})
@@ -178,7 +178,7 @@ func fileLimit(ctx context.Context, e *env) {
 
 func fileAtomic(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
-	const size = 1 << 20
+	const size = 256 << 10
 	e.write(ctx, h, "dir/file", strings.Repeat("a", size))
 	var done atomic.Bool
 	var group sync.WaitGroup
@@ -212,7 +212,7 @@ func fileAtomic(ctx context.Context, e *env) {
 func fileFailingReader(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
 	e.write(ctx, h, "dir/old", "as it was")
-	for _, size := range []int64{0, 1, 5 << 20} {
+	for _, size := range []int64{0, 1, 2 << 20} {
 		for _, name := range []string{"old", "new"} {
 			err := h.WriteFile(ctx, "dir/"+name, &pattern{size: size, err: errReader}, execution.WriteOptions{})
 			if !errors.Is(err, errReader) {
@@ -252,7 +252,7 @@ func fileWriteContext(ctx context.Context, e *env) {
 
 func fileReadContext(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
-	const size = 16 << 20
+	const size = 4 << 20
 	e.send(ctx, h, "file", size)
 	limited, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -130,7 +130,7 @@ func limitCPUs(ctx context.Context, e *env) {
 
 func limitStorage(ctx context.Context, e *env) {
 	e.declares(e.can().StorageLimit)
-	const limit = 64 << 20
+	const limit = 32 << 20
 	spec := e.spec()
 	spec.Limits.Storage = limit
 	h := e.spawn(ctx, spec)

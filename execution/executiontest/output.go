@@ -175,7 +175,7 @@ func outputCaptureBounded(ctx context.Context, e *env) {
 func outputMemoryBounded(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
 	const growth = 32 << 20
-	total := int64(quantity(256<<20, 64<<20))
+	total := int64(quantity(256<<20, 48<<20))
 	var before, now runtime.MemStats
 	runtime.GC()
 	runtime.ReadMemStats(&before)

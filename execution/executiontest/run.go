@@ -9,7 +9,8 @@ import (
 )
 
 // Run checks the backend behind h against the whole contract, a subtest for
-// each line of it. With -short the quantities are smaller.
+// each line of it. With -short and under the race detector the quantities are
+// smaller.
 func Run(t *testing.T, h Harness) {
 	t.Helper()
 	if h.New == nil {

@@ -35,7 +35,7 @@ func stdinEmpty(ctx context.Context, e *env) {
 
 func stdinFull(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
-	size := int64(quantity(16<<20, 4<<20)) + 13
+	size := int64(quantity(16<<20, 1<<20)) + 13
 	out := &matcher{}
 	cmd := e.command(Cat)
 	cmd.Stdin, cmd.Stdout = &pattern{size: size}, out

@@ -134,8 +134,9 @@ func (g *gate) Write(p []byte) (int, error) {
 
 func (g *gate) open() { g.openedOnce.Do(func() { close(g.opened) }) }
 
-// A pattern is a reader of size bytes that never repeat within a file: each
-// eight of them count up. It fails with err, if not nil, instead of ending.
+// A pattern is a reader of size bytes. Each block of them is the same but for
+// its number at the beginning, so that a part which is lost, repeated or moved
+// shows. It fails with err, if not nil, instead of ending.
 type pattern struct {
 	size, at int64
 	err      error
@@ -160,11 +161,16 @@ func (p *pattern) Read(buf []byte) (int, error) {
 
 // fillPattern makes buf what a pattern holds from at on.
 func fillPattern(buf []byte, at int64) {
-	var word [8]byte
+	const size = 4096
+	var block [size]byte
+	seed := uint64(1)
+	for i := 8; i < size; i += 8 {
+		seed = seed*6364136223846793005 + 1442695040888963407
+		binary.LittleEndian.PutUint64(block[i:], seed)
+	}
 	for len(buf) > 0 {
-		//nolint:gosec // a place in a file is never negative
-		binary.LittleEndian.PutUint64(word[:], uint64(at/8)*0x9e3779b97f4a7c15)
-		n := copy(buf, word[at%8:])
+		binary.LittleEndian.PutUint64(block[:], uint64(at/size)) //nolint:gosec // a place in a file is never negative
+		n := copy(buf, block[at%size:])
 		buf, at = buf[n:], at+int64(n)
 	}
 }

@@ -143,16 +143,17 @@ func parentOf(p string) string {
 // receive reads all that r yields, as long as there is room and everything
 // goes on.
 func (h *Handle) receive(ctx context.Context, r io.Reader, vol *volume) (data []byte, err error) {
-	buf := make([]byte, 64<<10)
 	for {
-		n, err := r.Read(buf)
+		const atLeast = 4 << 10
+		data = slices.Grow(data, atLeast)
+		n, err := r.Read(data[len(data):cap(data)])
 		if endErr := h.ended(ctx); endErr != nil {
 			return data, endErr
 		}
 		if spaceErr := h.reserve(vol, int64(n)); spaceErr != nil {
 			return data, spaceErr
 		}
-		data = append(data, buf[:n]...)
+		data = data[:len(data)+n]
 		if errors.Is(err, io.EOF) {
 			return data, nil
 		}

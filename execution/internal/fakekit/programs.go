@@ -139,7 +139,7 @@ func flood(ctx context.Context, p *fake.Proc) int {
 		if _, err := p.Stdout.Write(block); err != nil {
 			return 1
 		}
-		pause(ctx, time.Millisecond)
+		pause(ctx, 5*time.Millisecond)
 	}
 }
 
