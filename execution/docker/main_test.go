@@ -72,6 +72,13 @@ func (b *bench) connect() {
 	b.imported = errors.Join(b.importImages(context.Background()))
 }
 
+// printenv is what Debian's busybox lacks.
+const printenv = `#!/bin/sh
+[ $# -gt 0 ] || exec env
+eval "[ -n \"\${$1+x}\" ]" || exit 1
+eval "printf '%s\n' \"\$$1\""
+`
+
 // importImages makes the test images from the busybox of this machine.
 func (b *bench) importImages(ctx context.Context) error {
 	path, err := exec.LookPath("busybox")
@@ -94,16 +101,18 @@ func (b *bench) importImages(ctx context.Context) error {
 		{Typeflag: tar.TypeReg, Name: "etc/passwd", Mode: 0o644},
 		{Typeflag: tar.TypeReg, Name: "etc/group", Mode: 0o644},
 		{Typeflag: tar.TypeReg, Name: "bin/busybox", Mode: 0o755},
+		{Typeflag: tar.TypeReg, Name: "bin/printenv", Mode: 0o755},
 	}
 	for name := range strings.FieldsSeq(string(applets)) {
-		if name != "busybox" {
+		if name != "busybox" && name != "printenv" {
 			shell = append(shell, tar.Header{Typeflag: tar.TypeSymlink, Name: "bin/" + name, Linkname: "busybox"})
 		}
 	}
 	contents := map[string][]byte{
 		"bin/busybox": program, "app/cat": program,
-		"etc/passwd": []byte("root:x:0:0:root:/root:/bin/sh\nworker:x:1001:1002::/home/worker:/bin/sh\n"),
-		"etc/group":  []byte("root:x:0:\nstaff:x:50:\n"),
+		"bin/printenv": []byte(printenv),
+		"etc/passwd":   []byte("root:x:0:0:root:/root:/bin/sh\nworker:x:1001:1002::/home/worker:/bin/sh\n"),
+		"etc/group":    []byte("root:x:0:\nstaff:x:50:\n"),
 	}
 	bare := []tar.Header{{Typeflag: tar.TypeReg, Name: "app/cat", Mode: 0o755}}
 	return errors.Join(b.importImage(ctx, b.shell, shell, contents), b.importImage(ctx, b.bare, bare, contents))
