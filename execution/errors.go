@@ -31,16 +31,16 @@ var (
 	ErrNoSpace         = kind("no space left", nil)
 )
 
-// An errorKind is a sentinel that may also stand for one of another package.
-type errorKind struct {
+// A kindError is a sentinel that may also stand for one of another package.
+type kindError struct {
 	text string
 	also error
 }
 
-func kind(text string, also error) error { return &errorKind{text, also} }
+func kind(text string, also error) error { return &kindError{text, also} }
 
-func (k *errorKind) Error() string        { return k.text }
-func (k *errorKind) Is(target error) bool { return k.also != nil && target == k.also }
+func (k *kindError) Error() string        { return k.text }
+func (k *kindError) Is(target error) bool { return k.also != nil && target == k.also }
 
 // An Error is the one type of error that backends return.
 type Error struct {
@@ -63,7 +63,10 @@ func (e *Error) Error() string {
 	if e.Path != "" {
 		parts = append(parts, quotePath(e.Path))
 	}
-	return strings.Join(append(parts, e.Err.Error()), ": ")
+	if e.Err != nil {
+		parts = append(parts, e.Err.Error())
+	}
+	return strings.Join(parts, ": ")
 }
 
 func (e *Error) Unwrap() error { return e.Err }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"math"
 	"strconv"
 	"time"
 )
@@ -67,11 +68,13 @@ func waitOrKill(ctx context.Context, proc Process) (ExitStatus, error) {
 }
 
 // ReadFile reads a whole file of at most limit bytes; a larger one fails with
-// ErrInvalid and nothing is read in vain. A limit of 0 means CaptureLimit.
+// ErrInvalid, after no more than that was read. A limit of 0 means
+// CaptureLimit.
 func ReadFile(ctx context.Context, h Handle, path string, limit int64) ([]byte, error) {
 	if limit <= 0 {
 		limit = CaptureLimit
 	}
+	limit = min(limit, math.MaxInt64-1)
 	r, err := h.OpenFile(ctx, path, ReadOptions{Length: limit + 1})
 	if err != nil {
 		return nil, err
@@ -81,8 +84,10 @@ func ReadFile(ctx context.Context, h Handle, path string, limit int64) ([]byte, 
 		return nil, err
 	}
 	if int64(len(data)) > limit {
-		return nil, &Error{Op: "read file", Handle: h.ID(), Path: path,
-			Err: fmt.Errorf("%w: larger than %d bytes; read it in parts with OpenFile", ErrInvalid, limit)}
+		return nil, &Error{
+			Op: "read file", Handle: h.ID(), Path: path,
+			Err: fmt.Errorf("%w: larger than %d bytes; read it in parts with OpenFile", ErrInvalid, limit),
+		}
 	}
 	return data, nil
 }

@@ -94,7 +94,7 @@ func (m Mount) validate() error {
 		return invalid("mount holds a NUL byte")
 	case !path.IsAbs(m.Target) || path.Clean(m.Target) == "/":
 		return invalid("mount target %s: want an absolute path other than /", quotePath(m.Target))
-	case m.Size < 0:
+	case m.Size < 0 || m.Size > maxMemory:
 		return invalid("mount size %d: want 0 (default) or a positive number of bytes", m.Size)
 	}
 	switch m.Type {
