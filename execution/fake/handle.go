@@ -1,6 +1,7 @@
 package fake
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -162,7 +163,7 @@ func (h *Handle) enter(ctx context.Context, op Op) (_ context.Context, leave fun
 	}
 	if err := h.fault(ctx, op); err != nil {
 		leave()
-		return nil, nil, err
+		return nil, nil, cmp.Or(h.Err(), err) // the end of the sandbox says more
 	}
 	if err := h.ended(ctx); err != nil {
 		leave()
