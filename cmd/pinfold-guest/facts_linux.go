@@ -3,10 +3,11 @@ package main
 import (
 	"math"
 	"os"
-	"os/exec"
 	"runtime"
 	"strconv"
 	"strings"
+
+	"golang.org/x/sys/unix"
 
 	"github.com/pinfold-dev/pinfold/internal/guest/proto"
 )
@@ -17,8 +18,8 @@ func facts() proto.Facts {
 		Version: version(),
 		Arch:    runtime.GOARCH,
 		PID:     os.Getpid(),
-		UID:     uint32(os.Geteuid()),
-		GID:     uint32(os.Getegid()),
+		UID:     uint32(os.Geteuid()), //nolint:gosec // never negative on Linux
+		GID:     uint32(os.Getegid()), //nolint:gosec // as above
 		Shell:   shell(),
 	}
 	status, _ := os.ReadFile("/proc/self/status") // what is missing is unknown
@@ -60,11 +61,12 @@ func readStatus(f *proto.Facts, status string) {
 // otherwise.
 func shell() string {
 	for _, name := range []string{"bash", "sh"} {
-		if path, err := exec.LookPath(name); err == nil && strings.HasPrefix(path, "/") {
-			return path
-		}
-		if path, err := exec.LookPath("/bin/" + name); err == nil {
-			return path
+		for dir := range strings.SplitSeq(os.Getenv("PATH")+":/bin", ":") {
+			path := dir + "/" + name
+			if info, err := os.Stat(path); strings.HasPrefix(path, "/") && err == nil &&
+				info.Mode().IsRegular() && unix.Access(path, unix.X_OK) == nil {
+				return path
+			}
 		}
 	}
 	return ""

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"runtime/debug"
 	"strconv"
 
@@ -30,9 +31,12 @@ func serve() int {
 		fmt.Fprint(os.Stderr, usage)
 		return 2
 	}
+	// It moves bytes and waits. With more than one it spends most of its time
+	// on waking up its own threads.
+	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(gcPercent)
 	debug.SetMemoryLimit(memoryLimit)
-	protect()
+	favour()
 	conn, err := takeStdio()
 	if err != nil {
 		return failed(err)
@@ -44,6 +48,7 @@ func serve() int {
 	if err != nil {
 		return failed(err)
 	}
+	protect()
 	err = server.Run(ctx, conn, server.Options{
 		Spawn: func(ctx context.Context, cfg *proto.Config) (execution.Handle, error) {
 			return commands.Spawn(ctx, execution.Spec{Dir: cfg.Dir, Env: cfg.Env})
@@ -68,17 +73,20 @@ func failed(err error) int {
 	return 1
 }
 
-// protect keeps commands of the same user from tracing the guest and reading
-// its memory, and makes the kernel choose others when memory is short. What it
-// cannot do it leaves: the sandbox works all the same.
-func protect() {
+// favour makes the kernel choose others when memory is short, as far as it is
+// permitted.
+func favour() {
 	for _, score := range []int{-1000, -900, -500, -100, 0} {
 		if os.WriteFile("/proc/self/oom_score_adj", strconv.AppendInt(nil, int64(score), 10), 0) == nil {
-			break
+			return
 		}
 	}
-	_ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0)
 }
+
+// protect keeps commands of the same user from tracing the guest and reading
+// its memory. It takes the guest's own files in /proc from that user, so that
+// what needs them comes before. Where it fails the sandbox works all the same.
+func protect() { _ = unix.Prctl(unix.PR_SET_DUMPABLE, 0, 0, 0, 0) }
 
 // endOnSignal returns a context that ends with SIGTERM and SIGINT, which an
 // engine sends to stop the container, and makes all others that would end the

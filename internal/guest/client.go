@@ -39,7 +39,7 @@ func Dial(ctx context.Context, conn io.ReadWriteCloser, opts Options) (*Client, 
 	// Explaining and watching go on for as long as the client lives.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Client{backend: opts.Backend, handle: opts.Handle, explain: opts.Explain, cancel: cancel}
-	c.mux = wire.New(conn, wire.Config{Explain: func(cause error) error { return c.verdict(life, cause) }})
+	c.mux = wire.New(life, conn, wire.Config{Explain: func(cause error) error { return c.verdict(life, cause) }})
 	if err := c.greet(ctx, opts.Config); err != nil {
 		_ = c.Close()
 		return nil, err
@@ -151,8 +151,7 @@ func (e explained) Unwrap() error { return e.error }
 
 // verdict turns the reason why the stream ended into the client's error.
 func (c *Client) verdict(life context.Context, cause error) error {
-	var known explained
-	if errors.As(cause, &known) {
+	if known, ok := errors.AsType[explained](cause); ok {
 		return known.error
 	}
 	if err := c.ask(life, cause); err != nil {

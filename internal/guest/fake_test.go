@@ -27,7 +27,7 @@ type script func(ctx context.Context, s *wire.Stream, call *proto.Call) []byte
 func fakeGuest(t *testing.T, hello []byte, play script) (net.Conn, *wire.Mux) {
 	t.Helper()
 	host, guest := net.Pipe()
-	m := wire.New(guest, wire.Config{Serve: func(ctx context.Context, s *wire.Stream, b []byte) []byte {
+	m := wire.New(t.Context(), guest, wire.Config{Serve: func(ctx context.Context, s *wire.Stream, b []byte) []byte {
 		call, err := proto.DecodeCall(b)
 		if err != nil {
 			t.Errorf("the host sent a call that cannot be decoded: %v", err)

@@ -186,8 +186,8 @@ var errStillReading = errors.New("still reading")
 
 // isRead reports whether an error of feed is the reader's.
 func isRead(err error) bool {
-	var read *wire.ReadError
-	return errors.As(err, &read)
+	_, ok := errors.AsType[*wire.ReadError](err)
+	return ok
 }
 
 // feed sends what r yields on channel 0, and that it has ended. An error of
@@ -205,7 +205,7 @@ func feed(s *wire.Stream, r io.Reader) error {
 			return err
 		}
 		switch {
-		case readErr == io.EOF: //nolint:errorlint // as readers return it
+		case readErr == io.EOF:
 			if err := sender.Flush(); err != nil {
 				return err
 			}

@@ -75,6 +75,7 @@ func (c *Call) Encode() []byte {
 	case MethodGlob:
 		e.string(c.Path)
 		e.string(c.Pattern)
+	case methods:
 	}
 	return e.b
 }

@@ -55,8 +55,7 @@ func NewFailure(err error) *Failure {
 			f.Kinds |= 1 << n
 		}
 	}
-	var e *execution.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*execution.Error](err); ok {
 		f.Op, f.Path, err = e.Op, e.Path, e.Err
 	}
 	f.Text = err.Error()
@@ -100,7 +99,7 @@ func (e *encoder) failure(f *Failure) {
 func (d *decoder) failure() *Failure {
 	known := uint64(1)<<len(kinds()) - 1
 	return &Failure{
-		Kinds: uint32(d.uint(known)) &^ 1,
+		Kinds: uint32(d.uint(known)) &^ 1, //nolint:gosec // bounded
 		Op:    Printable(d.string(maxText)),
 		Path:  d.string(maxPath),
 		Text:  Printable(d.string(maxText)),

@@ -99,10 +99,10 @@ func CutInfo(b []byte) (info execution.FileInfo, n int, err error) {
 	switch {
 	case used < 0 || length > MaxInfo:
 		return info, 0, malformed("entry of more than %d bytes", MaxInfo)
-	case used == 0 || uint64(len(b)-used) < length:
+	case used == 0 || len(b)-used < int(length):
 		return info, 0, nil
 	}
-	n = used + int(length) //nolint:gosec // at most MaxInfo
+	n = used + int(length)
 	d := decoder{b: b[used:n]}
 	info = d.info()
 	return info, n, d.end()
@@ -155,13 +155,13 @@ const (
 )
 
 func (e *encoder) status(s execution.ExitStatus) {
-	number := len(endings())
+	number := uint64(len(endings()))
 	for n, ending := range endings() {
 		if ending == s.Ending {
-			number = n
+			number = uint64(n)
 		}
 	}
-	e.byte(byte(number))
+	e.uint(number)
 	e.int(int64(s.Code))
 	e.int(int64(s.Signal))
 	e.string(clip(s.Reason, maxText))
@@ -179,10 +179,8 @@ func (e *encoder) status(s execution.ExitStatus) {
 }
 
 func (d *decoder) status() (s execution.ExitStatus) {
-	if n := int(d.byte()); n < len(endings()) {
+	if n := d.int64(uint64(len(endings())) - 1); d.err == nil {
 		s.Ending = endings()[n]
-	} else {
-		d.fail("ending %d", n)
 	}
 	s.Code = int(d.int(-1, 255))
 	s.Signal = execution.Signal(d.int(0, 64))

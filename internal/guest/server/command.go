@@ -133,11 +133,10 @@ func (o *output) Write(p []byte) (int, error) {
 func (o *output) ReadFrom(r io.Reader) (int64, error) {
 	<-o.begun
 	n, err := o.sender.ReadFrom(r)
-	var read *wire.ReadError
-	switch {
-	case errors.As(err, &read):
+	if _, ok := errors.AsType[*wire.ReadError](err); ok {
 		return n, nil
-	case errors.Is(err, wire.ErrCancelled):
+	}
+	if errors.Is(err, wire.ErrCancelled) {
 		rest, _ := io.Copy(io.Discard, r) // as above
 		return n + rest, nil
 	}

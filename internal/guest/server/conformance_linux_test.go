@@ -94,8 +94,7 @@ func (b *backend) Spawn(ctx context.Context, spec execution.Spec) (execution.Han
 		Backend: b.Type(), Handle: h.id, Config: guest.Config{Dir: spec.Dir, Env: spec.Env},
 	})
 	if err != nil {
-		<-h.end
-		return nil, err
+		return nil, errors.Join(err, <-h.end)
 	}
 	h.spec.Env, h.spec.Dir = nil, h.Dir()
 	b.handles[h] = struct{}{}
@@ -111,7 +110,9 @@ func (h *handle) Destroy(context.Context) error {
 		delete(h.owner.handles, h)
 		h.owner.mu.Unlock()
 		h.err = h.Close()
-		<-h.end
+		if err := <-h.end; errors.Is(err, server.ErrExpired) {
+			h.err = errors.Join(h.err, err)
+		}
 		if h.own != "" {
 			h.err = errors.Join(h.err, os.RemoveAll(h.own))
 		}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"io"
 	"iter"
 
 	"github.com/pinfold-dev/pinfold/execution"
@@ -25,7 +26,7 @@ func (s *session) open(ctx context.Context, st *wire.Stream, call *proto.Call) (
 	}
 	sender := st.Sender(contentChannel)
 	defer sender.Close()
-	_, err = sender.ReadFrom(f)
+	_, err = io.Copy(sender, f) // the handle may know how to hand over the file itself
 	return err
 }
 

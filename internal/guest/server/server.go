@@ -60,7 +60,7 @@ var ErrExpired = errors.New("host was silent for the lease")
 // conn.
 func Run(ctx context.Context, conn io.ReadWriteCloser, opts Options) error {
 	s := &session{ready: make(chan struct{}), processes: map[uint64]execution.Process{}}
-	m := wire.New(conn, wire.Config{Serve: s.serve})
+	m := wire.New(ctx, conn, wire.Config{Serve: s.serve})
 	err := s.run(ctx, m, opts)
 	m.Fail(err)
 	if s.handle != nil {

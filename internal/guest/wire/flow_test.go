@@ -171,7 +171,7 @@ func TestHoldFailsWhatIsNotAcknowledged(t *testing.T) {
 	}
 	host.Hold(nil)
 	close(begin)
-	if _, err := feed(running, bytes.NewReader([]byte("data"))); err != nil {
+	if err := feed(running, bytes.NewReader([]byte("data"))); err != nil {
 		t.Error(err)
 	}
 	if got, err := read(running); string(got) != "data" || !errors.Is(err, io.EOF) {
@@ -192,7 +192,7 @@ func (s *stuck) Close() error              { close(s.closed); return nil }
 
 func TestPeerThatReadsNothingBlocksNoCaller(t *testing.T) {
 	r, w := io.Pipe()
-	host := New(&stuck{r, make(chan struct{})}, Config{})
+	host := New(t.Context(), &stuck{r, make(chan struct{})}, Config{})
 	defer func() {
 		_ = w.Close()
 		host.Close(errTest)
@@ -217,7 +217,7 @@ func TestPeerThatReadsNothingBlocksNoCaller(t *testing.T) {
 
 func TestBulkIsAbandonedWhilePeerReadsNothing(t *testing.T) {
 	r, w := io.Pipe()
-	host := New(&stuck{r, make(chan struct{})}, Config{})
+	host := New(t.Context(), &stuck{r, make(chan struct{})}, Config{})
 	defer func() {
 		_ = w.Close()
 		host.Close(errTest)
@@ -237,12 +237,12 @@ func TestBulkIsAbandonedWhilePeerReadsNothing(t *testing.T) {
 func TestEndGivesEveryStreamTheExplainedError(t *testing.T) {
 	a, b := net.Pipe()
 	var causes []error
-	host := New(a, Config{Explain: func(cause error) error {
+	host := New(t.Context(), a, Config{Explain: func(cause error) error {
 		causes = append(causes, cause)
 		return errTest
 	}})
 	defer host.Close(io.ErrClosedPipe)
-	guest := New(b, Config{Serve: func(ctx context.Context, _ *Stream, _ []byte) []byte { <-ctx.Done(); return nil }})
+	guest := New(t.Context(), b, Config{Serve: func(ctx context.Context, _ *Stream, _ []byte) []byte { <-ctx.Done(); return nil }})
 	guest.Answer(nil)
 	if _, err := host.Greet(t.Context(), nil); err != nil {
 		t.Fatal(err)

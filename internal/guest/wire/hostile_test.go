@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"net"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -55,26 +56,26 @@ func TestHostileGuestEndsTheConnection(t *testing.T) {
 		"oversized data":                {header{frameData, 0, 1, MaxData + 1}.append(nil), "262145 bytes"},
 		"oversized reply":               {header{frameResult, 0, 1, MaxReply + 1}.append(nil), "262145 bytes"},
 		"four gigabytes":                {header{frameData, 0, 1, 1<<32 - 1}.append(nil), "4294967295 bytes"},
-		"empty data":                    {append(ack[:len(ack):len(ack)], frame(frameData, 0, 1, nil)...), "0 bytes"},
+		"empty data":                    {append(slices.Clip(ack), frame(frameData, 0, 1, nil)...), "0 bytes"},
 		"data before the ack":           {data, "before its ACK"},
-		"data on a channel not open":    {append(ack[:len(ack):len(ack)], frame(frameData, 1, 1, []byte("x"))...), "closed"},
+		"data on a channel not open":    {append(slices.Clip(ack), frame(frameData, 1, 1, []byte("x"))...), "closed"},
 		"data on a stream without":      {append(frame(frameAck, 0, 2, nil), frame(frameData, 0, 2, []byte("x"))...), "closed"},
-		"data beyond the credit":        {append(ack[:len(ack):len(ack)], bytes.Repeat(frame(frameData, 0, 1, make([]byte, MaxData)), 2)...), "credit"},
-		"second ack":                    {append(ack[:len(ack):len(ack)], ack...), "second ACK"},
+		"data beyond the credit":        {append(slices.Clip(ack), bytes.Repeat(frame(frameData, 0, 1, make([]byte, MaxData)), 2)...), "credit"},
+		"second ack":                    {append(slices.Clip(ack), ack...), "second ACK"},
 		"second result":                 {bytes.Repeat(frame(frameResult, 0, 1, nil), 2), "not open"},
-		"data after the result":         {append(append(ack[:len(ack):len(ack)], frame(frameResult, 0, 1, nil)...), data...), "not open"},
+		"data after the result":         {append(append(slices.Clip(ack), frame(frameResult, 0, 1, nil)...), data...), "not open"},
 		"ack for an unknown stream":     {frame(frameAck, 0, 99, nil), "not open"},
 		"data for an unknown stream":    {frame(frameData, 0, 99, []byte("x")), "not open"},
 		"credit for an unknown stream":  {frame(frameCredit, 0, 99, credit(1)), "not open"},
 		"credit without end":            {bytes.Repeat(frame(frameCredit, 0, 1, credit(1<<31)), 4), "credit"},
 		"credit of the wrong size":      {frame(frameCredit, 0, 1, []byte{1}), "1 bytes"},
 		"text instead of frames":        {[]byte("exec /bin/sh: no such file or directory\n"), "frame header"},
-		"oversized result after others": {append(ack[:len(ack):len(ack)], header{frameResult, 0, 1, 1 << 30}.append(nil)...), "bytes"},
+		"oversized result after others": {append(slices.Clip(ack), header{frameResult, 0, 1, 1 << 30}.append(nil)...), "bytes"},
 	}
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			host, peer := net.Pipe()
-			m := New(host, Config{})
+			m := New(t.Context(), host, Config{})
 			defer m.Close(io.ErrClosedPipe)
 			go func() { _, _ = io.Copy(io.Discard, peer) }()
 			if _, err := peer.Write(greeting()); err != nil {
@@ -110,7 +111,7 @@ func TestGreetingIsChecked(t *testing.T) {
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			host, peer := net.Pipe()
-			m := New(host, Config{})
+			m := New(t.Context(), host, Config{})
 			defer m.Close(io.ErrClosedPipe)
 			go func() { _, _ = io.Copy(io.Discard, peer) }()
 			go func() {
@@ -128,7 +129,7 @@ func TestFrameThatIsCutEndsTheConnection(t *testing.T) {
 	whole := append(frame(frameAck, 0, 1, []byte("ack")), frame(frameData, 0, 1, []byte("data"))...)
 	for n := 1; n < len(whole); n++ {
 		host, peer := net.Pipe()
-		m := New(host, Config{})
+		m := New(t.Context(), host, Config{})
 		go func() { _, _ = io.Copy(io.Discard, peer) }()
 		if _, err := peer.Write(greeting()); err != nil {
 			t.Fatal(err)
@@ -150,7 +151,7 @@ func TestFrameThatIsCutEndsTheConnection(t *testing.T) {
 
 func TestSlowLorisIsNoSignOfLife(t *testing.T) {
 	host, peer := net.Pipe()
-	m := New(host, Config{})
+	m := New(t.Context(), host, Config{})
 	defer m.Close(io.ErrClosedPipe)
 	go func() { _, _ = io.Copy(io.Discard, peer) }()
 	if _, err := peer.Write(greeting()); err != nil {
@@ -175,7 +176,7 @@ func TestSlowLorisIsNoSignOfLife(t *testing.T) {
 
 func TestTinyFramesTakeNoMoreMemoryThanTheirCredit(t *testing.T) {
 	host, peer := net.Pipe()
-	m := New(host, Config{})
+	m := New(t.Context(), host, Config{})
 	defer m.Close(io.ErrClosedPipe)
 	go func() { _, _ = io.Copy(io.Discard, peer) }()
 	if _, err := peer.Write(greeting()); err != nil {
@@ -204,7 +205,7 @@ func TestTinyFramesTakeNoMoreMemoryThanTheirCredit(t *testing.T) {
 
 func TestPeerThatAsksAndNeverReadsIsCutOff(t *testing.T) {
 	r, w := io.Pipe()
-	m := New(&stuck{r, make(chan struct{})}, Config{})
+	m := New(t.Context(), &stuck{r, make(chan struct{})}, Config{})
 	defer func() {
 		_ = w.Close()
 		m.Close(errTest)
@@ -240,7 +241,7 @@ func TestPeerThatAsksAndNeverReadsIsCutOff(t *testing.T) {
 // FuzzHost feeds a host with what a guest may send.
 func FuzzHost(f *testing.F) {
 	ack := frame(frameAck, 0, 1, nil)
-	f.Add(append(ack[:len(ack):len(ack)], frame(frameData, 0, 1, []byte("data"))...))
+	f.Add(append(slices.Clip(ack), frame(frameData, 0, 1, []byte("data"))...))
 	f.Add(append(frame(frameResult, 0, 1, []byte("result")), frame(frameResult, 0, 2, nil)...))
 	f.Add(append(frame(frameCredit, 0, 2, credit(1000)), frame(framePing, 0, 0, make([]byte, pingSize))...))
 	f.Add(frame(framePong, 0, 0, make([]byte, pingSize)))
@@ -272,7 +273,7 @@ func (input) Close() error                { return nil }
 func checkEnds(t *testing.T, r io.Reader, cfg Config, before func(*Mux)) {
 	t.Helper()
 	start := make(chan struct{})
-	m := New(input{io.MultiReader(waitReader(start), r)}, cfg)
+	m := New(t.Context(), input{io.MultiReader(waitReader(start), r)}, cfg)
 	before(m)
 	close(start)
 	select {

@@ -63,15 +63,16 @@ type Mux struct {
 }
 
 // New starts a connection on conn, which it closes when it ends. Closing conn
-// must make a pending Read or Write return.
-func New(conn io.ReadWriteCloser, cfg Config) *Mux {
+// must make a pending Read or Write return. The connection outlives ctx, which
+// only gives Serve its values.
+func New(ctx context.Context, conn io.ReadWriteCloser, cfg Config) *Mux {
 	m := &Mux{
 		conn: conn, cfg: cfg, streams: map[uint32]*Stream{}, nextID: 1,
 		helloCh: make(chan struct{}), stopping: make(chan struct{}), done: make(chan struct{}),
 		stopAll: func() {},
 	}
 	m.queue.init()
-	ctx := context.Background()
+	ctx = context.WithoutCancel(ctx)
 	if cfg.Serve != nil {
 		ctx, m.stopAll = context.WithCancel(ctx)
 	}

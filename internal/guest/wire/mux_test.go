@@ -68,7 +68,7 @@ func transports() map[string]func(t *testing.T) (a, b io.ReadWriteCloser) {
 // connect makes a greeted connection.
 func connect(t *testing.T, a, b io.ReadWriteCloser, serve func(context.Context, *Stream, []byte) []byte) (host, guest *Mux) {
 	t.Helper()
-	host, guest = New(a, Config{}), New(b, Config{Serve: serve})
+	host, guest = New(t.Context(), a, Config{}), New(t.Context(), b, Config{Serve: serve})
 	t.Cleanup(func() {
 		host.Close(io.ErrClosedPipe)
 		guest.Close(io.ErrClosedPipe)
@@ -161,7 +161,7 @@ func roundTrip(t *testing.T, host *Mux, data []byte) {
 		return
 	}
 	go func() {
-		_, _ = feed(s, bytes.NewReader(data))
+		_ = feed(s, bytes.NewReader(data))
 	}()
 	if ack, ok, err := s.Acked(); string(ack) != "call" || !ok || err != nil {
 		t.Errorf("Acked = %q, %v, %v", ack, ok, err)
@@ -187,14 +187,13 @@ func roundTrip(t *testing.T, host *Mux, data []byte) {
 }
 
 // feed sends everything that r yields, and its end.
-func feed(s *Stream, r io.Reader) (int64, error) {
+func feed(s *Stream, r io.Reader) error {
 	sender := s.Sender(0)
 	defer sender.Close()
-	n, err := sender.ReadFrom(r)
-	if err != nil {
-		return n, err
+	if _, err := sender.ReadFrom(r); err != nil {
+		return err
 	}
-	return n, s.CloseSend(0)
+	return s.CloseSend(0)
 }
 
 func TestFilesAndPipesAreSplicedByteForByte(t *testing.T) {

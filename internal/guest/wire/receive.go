@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"io"
+	"time"
 )
 
 // magic starts the payload of every HELLO; its last two bytes are Version.
@@ -74,7 +75,13 @@ func (m *Mux) receive(ctx context.Context, r *bufio.Reader, h header) error {
 			return err
 		}
 		return m.receiveCall(ctx, h, payload)
+	default:
+		return m.receiveControl(r, h)
 	}
+}
+
+// receiveControl takes in a frame whose payload is small.
+func (m *Mux) receiveControl(r *bufio.Reader, h header) error {
 	var small [64]byte
 	payload := small[:min(h.length, uint32(len(small)))]
 	if int(h.length) > len(small) {
@@ -91,12 +98,13 @@ func (m *Mux) receive(ctx context.Context, r *bufio.Reader, h header) error {
 		return nil
 	case framePong:
 		return nil
+	default:
+		s := m.stream(h.stream)
+		if s == nil {
+			return m.unknown(h)
+		}
+		return s.receive(h, payload)
 	}
-	s := m.stream(h.stream)
-	if s == nil {
-		return m.unknown(h)
-	}
-	return s.receive(h, payload)
 }
 
 // readPayload reads a payload whose size the peer chose, growing as it comes.
@@ -174,19 +182,31 @@ func (m *Mux) receiveData(r *bufio.Reader, h header) error {
 	if err := s.admit(h); err != nil {
 		return err
 	}
+	var told time.Time
 	for left := int(h.length); left > 0; {
 		s.mu.Lock()
 		room := s.in[h.channel].room(&m.pools, left)
 		s.mu.Unlock()
 		n, err := r.Read(room)
-		s.arrived(h.channel, n)
+		left -= n
+		// Waking up the consumer costs more than reading; a frame that comes
+		// quickly wakes it up once.
+		now := time.Now()
+		tell := left == 0 || err != nil || !told.IsZero() && now.Sub(told) > frameWait
+		if tell || told.IsZero() {
+			told = now
+		}
+		s.arrived(h.channel, n, tell)
 		if err != nil {
 			return fmt.Errorf("connection ended within a DATA frame: %w", err)
 		}
-		left -= n
 	}
 	return nil
 }
+
+// frameWait is for how long the first bytes of a frame wait for the rest
+// before they are handed on.
+const frameWait = time.Millisecond
 
 // admit checks that a DATA frame may come now, and takes its credit.
 func (s *Stream) admit(h header) error {
@@ -205,12 +225,15 @@ func (s *Stream) admit(h header) error {
 	return nil
 }
 
-// arrived makes n bytes that were read available.
-func (s *Stream) arrived(ch uint8, n int) {
+// arrived makes n bytes that were read available, and tells the consumer.
+func (s *Stream) arrived(ch uint8, n int, tell bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	in := &s.in[ch]
 	in.fill(&s.mux.pools, n)
+	if !tell {
+		return
+	}
 	if s.sinks[ch] != nil && !in.pumping && in.size > 0 {
 		in.pumping = true
 		go s.pump(ch)
@@ -243,6 +266,8 @@ func (s *Stream) receive(h header, payload []byte) error {
 	case frameResult:
 		s.result, s.ended = append([]byte(nil), payload...), true
 		end = s.finish()
+	default:
+		err = Violation("%v frame on a stream", h.kind)
 	}
 	s.cond.Broadcast()
 	s.mu.Unlock()

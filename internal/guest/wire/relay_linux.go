@@ -122,9 +122,12 @@ func (o *Sender) splice(src syscall.Conn, limit int64) (n int64, err error) {
 // isSource reports whether an error came from the source, upon which the relay
 // is empty.
 func isSource(err error) bool {
-	var read *ReadError
-	return errors.As(err, &read) || errors.Is(err, io.EOF) || errors.Is(err, errNoSplice)
+	_, ok := errors.AsType[*ReadError](err)
+	return ok || errors.Is(err, io.EOF) || errors.Is(err, errNoSplice)
 }
+
+// usualPipe is how much a pipe holds that nobody has enlarged, in bytes.
+const usualPipe = 64 << 10
 
 // spliceFrame sends one frame.
 func (o *Sender) spliceFrame(p *relay, from, dst syscall.RawConn, limit int64) (int64, error) {
@@ -134,6 +137,11 @@ func (o *Sender) spliceFrame(p *relay, from, dst syscall.RawConn, limit int64) (
 		return 0, err
 	}
 	n, err := p.fill(from, int(credit))
+	if n == usualPipe && !o.enlarged {
+		// The pipe was full: with a larger one its writer waits less often.
+		o.enlarged = true
+		_ = from.Control(func(fd uintptr) { _, _ = unix.FcntlInt(fd, unix.F_SETPIPE_SZ, MaxData) })
+	}
 	s.unreserve(o.channel, credit-int64(n))
 	if err != nil {
 		return 0, err
@@ -156,7 +164,7 @@ func (p *relay) fill(from syscall.RawConn, want int) (n int, err error) {
 	waitErr := from.Read(func(fd uintptr) bool {
 		for {
 			var moved int64
-			moved, err = unix.Splice(int(fd), nil, p.w, nil, want, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK) //nolint:gosec // a file descriptor
+			moved, err = unix.Splice(int(fd), nil, p.w, nil, want, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
 			n = int(moved)
 			if !errors.Is(err, unix.EINTR) {
 				return !errors.Is(err, unix.EAGAIN)
@@ -193,7 +201,7 @@ func (p *relayPayload) send(m *Mux) error {
 	waitErr := p.dst.Write(func(fd uintptr) bool {
 		for left > 0 {
 			var n int64
-			n, err = unix.Splice(p.relay.r, nil, int(fd), nil, left, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK) //nolint:gosec // a file descriptor
+			n, err = unix.Splice(p.relay.r, nil, int(fd), nil, left, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
 			if err == nil && n > 0 {
 				left -= int(n)
 			} else if !errors.Is(err, unix.EINTR) {

@@ -21,6 +21,7 @@ type Sender struct {
 	full     bool     // the last buffer was filled, so the next one is large
 	pending  *bulkJob // being written
 	noSplice bool
+	enlarged bool // the pipe that is spliced from
 }
 
 // Sender returns a sender for a channel.
@@ -238,7 +239,7 @@ func (o *Sender) spliceFrom(r io.Reader) (n int64, end bool, err error) {
 	switch err {
 	case errNoSplice: //nolint:errorlint // our own
 		o.noSplice, err = true, nil
-	case io.EOF: //nolint:errorlint // our own
+	case io.EOF:
 		return n, true, nil
 	}
 	return n, n == limit, err
