@@ -38,4 +38,13 @@ if command -v shellcheck >/dev/null; then
 else
   say "shellcheck is not installed: the scripts' syntax is checked, no more"
 fi
+
+# A document that names a test which is not there proves nothing.
+# shellcheck disable=SC2016 # those are backquotes of Markdown
+for name in $(grep -oh '`Test[A-Za-z0-9_]*`' SECURITY.md docs/*.md | tr -d '`' | sort -u); do
+  if ! grep -rqs --include='*_test.go' "^func $name(" .; then
+    say "a document names $name, which is no test"
+    failed=1
+  fi
+done
 exit "$failed"
