@@ -35,11 +35,21 @@ func binary(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(t.TempDir(), "pinfold-guest")
+	path := filepath.Join(openDir(t), "pinfold-guest")
 	if err := os.WriteFile(path, data, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return path
+}
+
+// openDir is a folder that any user may reach and write to.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	if err := errors.Join(os.Chmod(filepath.Dir(dir), 0o755), os.Chmod(dir, 0o777)); err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // pipes are the host's ends of a guest's standard input and output.
@@ -87,7 +97,7 @@ func (handle) Spec() execution.Spec            { return execution.Spec{} }
 func (h handle) Destroy(context.Context) error { return h.Close() }
 
 func TestGuestServesAndEndsWithItsHost(t *testing.T) {
-	dir := t.TempDir()
+	dir := openDir(t)
 	c, cmd := serveProcess(t, guest.Config{Dir: dir, Env: []string{"FROM_SPEC=2"}})
 	if f := c.Facts(); f.PID != cmd.Process.Pid || f.Arch != runtime.GOARCH || f.Dir != dir || f.Shell == "" || f.Version != version() {
 		t.Errorf("facts are %+v", f)

@@ -121,7 +121,9 @@ func TestGuestRestsOnceAfterWork(t *testing.T) {
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
-		<-ended // the host has gone
+		if err := <-ended; err == nil {
+			t.Error("the guest ended without a reason")
+		}
 	})
 }
 
@@ -151,7 +153,9 @@ func run(t *testing.T) *guest.Client {
 	}
 	t.Cleanup(func() {
 		_ = c.Close()
-		<-ended // the host has gone
+		if err := <-ended; err == nil {
+			t.Error("the guest ended without a reason")
+		}
 		if err := commands.Close(); err != nil {
 			t.Error(err)
 		}
