@@ -128,7 +128,7 @@ func envCommand(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
 	for _, value := range hostileValues {
 		cmd := e.command(PrintEnv, "NAME")
-		cmd.Env = []string{"NAME=earlier", "OTHER=x", "NAME=" + value}
+		cmd.Env = append(cmd.Env, "NAME=earlier", "OTHER=x", "NAME="+value)
 		result := e.exec(ctx, h, cmd)
 		e.wantExit(result.ExitStatus, 0)
 		if string(result.Stdout) != value+"\n" {
@@ -151,7 +151,7 @@ func envSandbox(ctx context.Context, e *env) {
 		}
 	}
 	cmd := e.command(PrintEnv, "FIRST")
-	cmd.Env = []string{"FIRST=of command"}
+	cmd.Env = append(cmd.Env, "FIRST=of command")
 	if result := e.exec(ctx, h, cmd); string(result.Stdout) != "of command\n" {
 		e.Errorf("a command's own variable is %q", result.Stdout)
 	}

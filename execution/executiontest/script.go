@@ -121,7 +121,7 @@ func posix(script Script) string {
 	case PrintDir:
 		return `pwd -P`
 	case PrintEnv:
-		return `exec printenv "$1"`
+		return `eval "if [ \"\${$1+set}\" ]; then printf '%s\\n' \"\$$1\"; else exit 1; fi"`
 	case PrintUser:
 		return `echo "$(id -u):$(id -g)"`
 	case Load:
