@@ -206,9 +206,6 @@ func feed(s *wire.Stream, r io.Reader) error {
 		}
 		switch {
 		case readErr == io.EOF:
-			if err := sender.Flush(); err != nil {
-				return err
-			}
 			return s.CloseSend(0)
 		case readErr != nil:
 			return &wire.ReadError{Err: readErr}

@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync"
 	"testing"
 	"time"
 )
@@ -185,14 +186,15 @@ func TestHoldFailsWhatIsNotAcknowledged(t *testing.T) {
 type stuck struct {
 	io.Reader
 	closed chan struct{}
+	once   sync.Once
 }
 
 func (s *stuck) Write([]byte) (int, error) { <-s.closed; return 0, io.ErrClosedPipe }
-func (s *stuck) Close() error              { close(s.closed); return nil }
+func (s *stuck) Close() error              { s.once.Do(func() { close(s.closed) }); return nil }
 
 func TestPeerThatReadsNothingBlocksNoCaller(t *testing.T) {
 	r, w := io.Pipe()
-	host := New(t.Context(), &stuck{r, make(chan struct{})}, Config{})
+	host := New(t.Context(), &stuck{Reader: r, closed: make(chan struct{})}, Config{})
 	defer func() {
 		_ = w.Close()
 		host.Close(errTest)
@@ -215,22 +217,33 @@ func TestPeerThatReadsNothingBlocksNoCaller(t *testing.T) {
 	}
 }
 
-func TestBulkIsAbandonedWhilePeerReadsNothing(t *testing.T) {
+func TestBulkThatPeerDoesNotReadBlocksNobodyElse(t *testing.T) {
 	r, w := io.Pipe()
-	host := New(t.Context(), &stuck{r, make(chan struct{})}, Config{})
+	host := New(t.Context(), &stuck{Reader: r, closed: make(chan struct{})}, Config{})
 	defer func() {
 		_ = w.Close()
 		host.Close(errTest)
 	}()
-	s, err := host.Open(t.Context(), nil, OpenOptions{})
-	if err != nil {
-		t.Fatal(err)
+	bulk := func(ctx context.Context) error {
+		s, err := host.Open(ctx, nil, OpenOptions{})
+		if err != nil {
+			return err
+		}
+		defer s.Bind(ctx)()
+		_, err = s.Sender(0).Write(make([]byte, 10<<20))
+		return err
 	}
+	stuckForever := make(chan error, 1)
+	go func() { stuckForever <- bulk(t.Context()) }()
 	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
 	defer cancel()
-	defer s.Bind(ctx)()
-	if _, err := s.Sender(0).Write(make([]byte, 10<<20)); !errors.Is(err, context.DeadlineExceeded) {
+	if err := bulk(ctx); !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("Write: %v", err)
+	}
+	_ = w.Close()
+	host.Close(errTest)
+	if err := <-stuckForever; err == nil {
+		t.Error("a write that was under way has succeeded")
 	}
 }
 

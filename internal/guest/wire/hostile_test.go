@@ -205,7 +205,7 @@ func TestTinyFramesTakeNoMoreMemoryThanTheirCredit(t *testing.T) {
 
 func TestPeerThatAsksAndNeverReadsIsCutOff(t *testing.T) {
 	r, w := io.Pipe()
-	m := New(t.Context(), &stuck{r, make(chan struct{})}, Config{})
+	m := New(t.Context(), &stuck{Reader: r, closed: make(chan struct{})}, Config{})
 	defer func() {
 		_ = w.Close()
 		m.Close(errTest)

@@ -18,33 +18,24 @@ const (
 
 var errTooMany = errors.New("too many operations at once")
 
-// A queue holds control frames until they are written. They go out ahead of
-// the bulk jobs, all that are there in one write.
+// A queue holds control frames until they are written, all that are there in
+// one write. Who sends a large DATA frame writes it itself, after what is
+// queued by then: so a control frame waits for one such frame at most.
 type queue struct {
 	mu      sync.Mutex
 	frames  []byte
 	pong    bool          // an answer to a PING is among them
 	waiting chan struct{} // closed when there is room again; nil when nobody waits
-	kick    chan struct{}
-	bulk    chan *bulkJob
-}
+	kick    chan struct{} // something was queued
 
-// A bulkJob is a DATA frame that is written on its own.
-type bulkJob struct {
-	payload payload
-	done    chan error // buffered; gets one value
-}
-
-// A payload writes one whole frame to the connection. It is called once, also
-// to release what it holds when the connection has ended.
-type payload interface {
-	send(m *Mux) error
-	release(m *Mux)
+	writing chan struct{} // holds a token while somebody writes, and guards:
+	spare   []byte        // the buffer that is not frames
+	failed  error         // of the first write that failed
 }
 
 func (q *queue) init() {
 	q.kick = make(chan struct{}, 1)
-	q.bulk = make(chan *bulkJob)
+	q.writing = make(chan struct{}, 1)
 }
 
 // push queues a control frame without ever waiting.
@@ -130,29 +121,46 @@ func (q *queue) take(empty []byte) []byte {
 	return frames
 }
 
-// submit hands a job to the writing goroutine. Its payload is no longer the
-// caller's, whatever the outcome.
-func (s *Stream) submit(job *bulkJob) error {
-	select {
-	case s.mux.queue.bulk <- job:
-		return nil
-	case <-s.gone:
-		job.payload.release(s.mux)
-		return s.failure()
+// flush writes what is queued. The token is held.
+func (m *Mux) flush() error {
+	q := &m.queue
+	q.spare = q.take(q.spare)
+	if len(q.spare) > 0 && q.failed == nil {
+		_, q.failed = m.conn.Write(q.spare)
 	}
+	return q.failed
 }
 
-// written waits until a job's frame has been handed to the connection.
-func (s *Stream) written(job *bulkJob) error {
+// send writes a large frame: write is called once nobody else writes, and
+// after what is queued. It is not called when the stream fails first. A write
+// that has begun ends only by itself, or with the connection.
+func (s *Stream) send(write func() error) error {
+	m := s.mux
+	q := &m.queue
 	select {
-	case err := <-job.done:
-		if err == nil {
-			return nil
-		}
-		<-s.gone // closed as soon as it is known why the connection ended
+	case q.writing <- struct{}{}:
 	case <-s.gone:
+		return s.failure()
 	}
+	err := m.flush()
+	if err == nil {
+		err = write()
+		q.failed = err
+	}
+	<-q.writing
+	if err == nil {
+		return nil
+	}
+	m.kickWriter() // which sees to the end
+	<-s.gone       // closed as soon as it is known why the connection ended
 	return s.failure()
+}
+
+func (m *Mux) kickWriter() {
+	select {
+	case m.queue.kick <- struct{}{}:
+	default:
+	}
 }
 
 func (s *Stream) failure() error {
@@ -170,49 +178,30 @@ const readOn = 5 * time.Second
 // failed it drops what is queued.
 func (m *Mux) writeLoop() {
 	defer m.loops.Done()
-	var (
-		buf    []byte
-		failed error
-		late   <-chan time.Time
-	)
-	flush := func() {
-		if buf = m.queue.take(buf); len(buf) > 0 && failed == nil {
-			_, failed = m.conn.Write(buf)
-		}
-	}
+	q := &m.queue
+	var late <-chan time.Time
 	for {
 		select {
 		case <-m.stopping:
 			return
 		case <-late:
-			m.end(fmt.Errorf("connection: %w", failed), false)
+			q.writing <- struct{}{}
+			m.end(fmt.Errorf("connection: %w", q.failed), false)
+			<-q.writing
 			return
-		case <-m.queue.kick:
-			flush()
-		case job := <-m.queue.bulk:
-			if flush(); failed == nil {
-				failed = job.payload.send(m)
-			}
-			job.payload.release(m)
-			job.done <- failed
+		case <-q.kick:
 		}
-		if failed != nil && late == nil {
+		select {
+		case <-m.stopping:
+			return
+		case q.writing <- struct{}{}:
+		}
+		err := m.flush()
+		<-q.writing
+		if err != nil && late == nil {
 			timer := time.NewTimer(readOn)
 			defer timer.Stop()
 			late = timer.C
 		}
 	}
 }
-
-// A framePayload is a DATA frame in one buffer.
-type framePayload struct {
-	buffer *frameBuffer
-	n      int
-}
-
-func (p *framePayload) send(m *Mux) error {
-	_, err := m.conn.Write(p.buffer[:headerSize+p.n])
-	return err
-}
-
-func (p *framePayload) release(m *Mux) { m.pools.putFrame(p.buffer) }

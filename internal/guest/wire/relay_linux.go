@@ -147,12 +147,7 @@ func (o *Sender) spliceFrame(p *relay, from, dst syscall.RawConn, limit int64) (
 		return 0, err
 	}
 	h := header{kind: frameData, channel: o.channel, stream: s.id, length: uint32(n)} //nolint:gosec // at most MaxData
-	job := &bulkJob{payload: &relayPayload{p, h, dst}, done: make(chan error, 1)}
-	if err := s.submit(job); err != nil {
-		return 0, err
-	}
-	// The relay is the job's until it is done, whatever becomes of the stream.
-	if err := <-job.done; err != nil {
+	if err := s.send(func() error { return p.drain(s.mux, h, dst) }); err != nil {
 		return 0, err
 	}
 	return int64(n), nil
@@ -184,24 +179,16 @@ func (p *relay) fill(from syscall.RawConn, want int) (n int, err error) {
 	return n, nil
 }
 
-// A relayPayload is a DATA frame whose payload is in a relay.
-type relayPayload struct {
-	relay *relay
-	h     header
-	dst   syscall.RawConn
-}
-
-func (p *relayPayload) release(*Mux) {}
-
-func (p *relayPayload) send(m *Mux) error {
-	if _, err := m.conn.Write(p.h.append(nil)); err != nil {
+// drain writes a DATA frame whose payload is in the relay.
+func (p *relay) drain(m *Mux, h header, dst syscall.RawConn) error {
+	if _, err := m.conn.Write(h.append(nil)); err != nil {
 		return err
 	}
-	left, err := int(p.h.length), error(nil)
-	waitErr := p.dst.Write(func(fd uintptr) bool {
+	left, err := int(h.length), error(nil)
+	waitErr := dst.Write(func(fd uintptr) bool {
 		for left > 0 {
 			var n int64
-			n, err = unix.Splice(p.relay.r, nil, int(fd), nil, left, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+			n, err = unix.Splice(p.r, nil, int(fd), nil, left, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
 			if err == nil && n > 0 {
 				left -= int(n)
 			} else if !errors.Is(err, unix.EINTR) {
@@ -216,12 +203,12 @@ func (p *relayPayload) send(m *Mux) error {
 	return p.copy(m, left, err)
 }
 
-// copy sends the rest where the connection takes no splice.
-func (p *relayPayload) copy(m *Mux, left int, cause error) error {
+// copy writes the rest where the connection takes no splice.
+func (p *relay) copy(m *Mux, left int, cause error) error {
 	buf := m.pools.frame()
 	defer m.pools.putFrame(buf)
 	for left > 0 {
-		n, err := unix.Read(p.relay.r, buf[:left])
+		n, err := unix.Read(p.r, buf[:left])
 		if err != nil || n == 0 {
 			return errors.Join(cause, err)
 		}

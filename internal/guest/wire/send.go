@@ -11,15 +11,15 @@ import (
 const smallData = smallChunk
 
 // A Sender sends data on one channel of a stream. Use it from one goroutine
-// at a time, and Close it.
+// at a time, and Close it. What it has sent cannot be overtaken by what the
+// stream sends later.
 type Sender struct {
 	stream   *Stream
 	channel  uint8
 	small    *chunk
 	large    *frameBuffer
-	taken    int      // credit reserved for the buffer
-	full     bool     // the last buffer was filled, so the next one is large
-	pending  *bulkJob // being written
+	taken    int  // credit reserved for the buffer
+	full     bool // the last buffer was filled, so the next one is large
 	noSplice bool
 	enlarged bool // the pipe that is spliced from
 }
@@ -54,9 +54,7 @@ func (o *Sender) Buffer() ([]byte, error) {
 	return o.small.data[:o.taken], nil
 }
 
-// Send sends the first n bytes of what Buffer returned last. It does not wait
-// until they have been written, so that the next buffer can be filled in the
-// meantime.
+// Send sends the first n bytes of what Buffer returned last.
 func (o *Sender) Send(n int) error {
 	if n == 0 {
 		return nil
@@ -65,27 +63,14 @@ func (o *Sender) Send(n int) error {
 	o.full = n == o.taken
 	o.taken -= n
 	h := header{kind: frameData, channel: o.channel, stream: o.stream.id, length: uint32(n)} //nolint:gosec // at most MaxData
-	if err := o.Flush(); err != nil {
-		return err
-	}
 	if !isLarge {
 		return o.stream.pushWait(h, o.small.data[:n])
 	}
 	h.put(o.large[:])
-	o.pending = &bulkJob{payload: &framePayload{o.large, n}, done: make(chan error, 1)}
-	o.large = nil
-	return o.stream.submit(o.pending)
-}
-
-// Flush waits until what was sent has been handed to the connection. It is
-// needed before anything that must come after it on the stream.
-func (o *Sender) Flush() error {
-	if o.pending == nil {
-		return nil
-	}
-	job := o.pending
-	o.pending = nil
-	return o.stream.written(job)
+	return o.stream.send(func() error {
+		_, err := o.stream.mux.conn.Write(o.large[:headerSize+n])
+		return err
+	})
 }
 
 // Write sends all of p.
@@ -101,13 +86,11 @@ func (o *Sender) Write(p []byte) (n int, err error) {
 		}
 		n += m
 	}
-	return n, o.Flush()
+	return n, nil
 }
 
-// Close waits until what was sent has been handed to the connection, so that
-// nothing can overtake it, and gives back buffers and credit.
+// Close gives back buffers and credit that were not used.
 func (o *Sender) Close() {
-	_ = o.Flush() // who wanted to know has asked
 	pools := &o.stream.mux.pools
 	if o.small != nil {
 		pools.putChunk(o.small)
@@ -125,8 +108,7 @@ func (o *Sender) release() {
 	o.taken = 0
 }
 
-// CloseSend says that no more data comes on a channel. Everything sent must
-// have been flushed.
+// CloseSend says that no more data comes on a channel.
 func (s *Stream) CloseSend(ch uint8) error {
 	return s.pushWait(header{kind: frameEOF, channel: ch, stream: s.id}, nil)
 }
@@ -177,7 +159,7 @@ func (o *Sender) ReadFrom(r io.Reader) (n int64, err error) {
 		many := o.full
 		if limited != nil {
 			if limited.N <= 0 {
-				return n, o.Flush()
+				return n, nil
 			}
 			many = limited.N > smallData
 		}
@@ -192,7 +174,7 @@ func (o *Sender) ReadFrom(r io.Reader) (n int64, err error) {
 		n += int64(moved)
 		switch {
 		case err == io.EOF: //nolint:errorlint // as readers return it
-			return n, o.Flush()
+			return n, nil
 		case err != nil:
 			return n, err
 		}
@@ -227,9 +209,6 @@ func (o *Sender) spliceFrom(r io.Reader) (n int64, end bool, err error) {
 	if !ok {
 		o.noSplice = true
 		return 0, false, nil
-	}
-	if err := o.Flush(); err != nil {
-		return 0, false, err
 	}
 	o.release() // splicing reserves its own
 	n, err = o.splice(src, limit)
