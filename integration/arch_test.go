@@ -22,13 +22,16 @@ func TestTheGuestForArm64Answers(t *testing.T) {
 		t.Skip("there is no qemu-aarch64-static here; it is in the package qemu-user-static")
 	}
 	binary := filepath.Join(t.TempDir(), "pinfold-guest")
-	build := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-ldflags=-s -w", "-o", binary, "../cmd/pinfold-guest")
-	build.Env = append(os.Environ(), "GOOS=linux", "GOARCH=arm64", "CGO_ENABLED=0")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	data, err := world.guest("arm64")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(binary, data, 0o755); err != nil {
+		t.Fatal(err)
 	}
 
-	cmd := exec.CommandContext(t.Context(), qemu, binary, "serve")
+	// It ends when its input does, and is not to be killed before.
+	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), qemu, binary, "serve")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -111,7 +111,7 @@ func TestTheEnginesSocketIsNeverMounted(t *testing.T) {
 	}
 	t.Run("a socket that another engine listens at", func(t *testing.T) {
 		d := startDaemon(t)
-		own := newBackend(t, dockerOptionsFor(d))
+		own := newBackend(t, dockerOptionsAt(d.host))
 		image := d.image(t)
 		for _, source := range []string{d.dir, filepath.Join(d.dir, "docker.sock")} {
 			_, err := own.Spawn(t.Context(), execution.Spec{Image: image, Mounts: []execution.Mount{

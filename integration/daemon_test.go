@@ -82,7 +82,9 @@ func (d *daemon) start(t *testing.T) {
 	// Its life is the test's, not that of a context.
 	d.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), "dockerd", args...)
 	d.cmd.Stdout, d.cmd.Stderr = log, log
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	// In a network of its own: an engine without a bridge removes docker0, and
+	// that one is the machine's.
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNET}
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

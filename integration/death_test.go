@@ -12,7 +12,6 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/pinfold-dev/pinfold/execution"
-	"github.com/pinfold-dev/pinfold/execution/docker"
 )
 
 // Somebody else's hands on a sandbox that is in use.
@@ -145,7 +144,7 @@ func TestASilentCommandIsNotEnded(t *testing.T) {
 func TestTheConnectionIsCut(t *testing.T) {
 	need(t)
 	p := startProxy(t, nil)
-	h := newSandbox(t, newBackend(t, docker.Options{Host: p.host}), execution.Spec{})
+	h := newSandbox(t, newBackend(t, dockerOptionsAt(p.host)), execution.Spec{})
 	pending := start(t, h, execution.Command{Shell: "sleep 100000"})
 	p.cut()
 	lost(t, h, pending)

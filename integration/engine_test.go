@@ -37,7 +37,7 @@ func TestNoEngineIsUnavailableAndSaysWhatWasTried(t *testing.T) {
 		"a closed port":              "tcp://127.0.0.1:1",
 	} {
 		t.Run(name, func(t *testing.T) {
-			_, err := docker.New(t.Context(), docker.Options{Host: host})
+			_, err := docker.New(t.Context(), dockerOptionsAt(host))
 			isError(t, err, execution.ErrUnavailable, host)
 		})
 	}
@@ -53,13 +53,13 @@ func TestAnEngineThatIsTooOldIsUnavailable(t *testing.T) {
 		}
 		_, _ = fmt.Fprint(w, "OK")
 	}))
-	_, err := docker.New(t.Context(), docker.Options{Host: host})
+	_, err := docker.New(t.Context(), dockerOptionsAt(host))
 	isError(t, err, execution.ErrUnavailable, "1.20", "1.40")
 }
 
 func TestSomethingElseAtTheSocketIsUnavailable(t *testing.T) {
 	host := fakeEngine(t, http.NotFoundHandler())
-	_, err := docker.New(t.Context(), docker.Options{Host: host})
+	_, err := docker.New(t.Context(), dockerOptionsAt(host))
 	isError(t, err, execution.ErrUnavailable, host)
 }
 
@@ -99,7 +99,7 @@ func TestTheEngineIsRestartedWhileInUse(t *testing.T) {
 		"crashed and started": func() { d.kill(t); d.start(t) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			backend := newBackend(t, docker.Options{Host: d.host})
+			backend := newBackend(t, dockerOptionsAt(d.host))
 			h := newSandbox(t, backend, execution.Spec{Image: image})
 			pending := start(t, h, execution.Command{Shell: "sleep 100000"})
 			restart()
@@ -118,7 +118,7 @@ func TestTheEngineIsRestartedWhileInUse(t *testing.T) {
 func TestTheEngineIsRestartedAndItsContainersLive(t *testing.T) {
 	d := startDaemon(t, "--live-restore")
 	image := d.image(t)
-	backend := newBackend(t, docker.Options{Host: d.host})
+	backend := newBackend(t, dockerOptionsAt(d.host))
 	h := newSandbox(t, backend, execution.Spec{Image: image})
 	pending := start(t, h, execution.Command{Shell: "sleep 100000"})
 	d.stop(t)
@@ -129,20 +129,31 @@ func TestTheEngineIsRestartedAndItsContainersLive(t *testing.T) {
 	eventually(t, "the container is removed", func() error { return noneLeft(t, d) })
 }
 
+// noneLeft reports a container that the engine still has. One that it lists as
+// dead and does not know is not there: after a crash, Docker 20.10 removes a
+// container twice and forgets to strike it off its list.
 func noneLeft(t *testing.T, d *daemon) error {
 	t.Helper()
 	list, err := d.client.ContainerList(t.Context(), container.ListOptions{All: true})
-	if err == nil && len(list) > 0 {
-		err = fmt.Errorf("there is %.12s: %s", list[0].ID, list[0].Status)
+	if err != nil {
+		return err
 	}
-	return err
+	for _, c := range list {
+		if c.State == container.StateDead {
+			if _, err := os.Stat(filepath.Join(d.dir, "data", "containers", c.ID)); errors.Is(err, os.ErrNotExist) {
+				continue
+			}
+		}
+		return errorf("there is %.12s: %s", c.ID, c.Status)
+	}
+	return nil
 }
 
 func TestAWedgedEngineHangsNobody(t *testing.T) {
 	t.Parallel()
 	d := startDaemon(t)
 	image := d.image(t)
-	backend := newBackend(t, docker.Options{Host: d.host})
+	backend := newBackend(t, dockerOptionsAt(d.host))
 	h := newSandbox(t, backend, execution.Spec{Image: image})
 	pending := start(t, h, execution.Command{Shell: "sleep 100000"})
 	d.freeze(t)
@@ -164,7 +175,7 @@ func TestAWedgedEngineHangsNobody(t *testing.T) {
 		answered(t, ctx, "Wait", err)
 	})
 	calls.Go(func() {
-		_, err := docker.New(ctx, docker.Options{Host: d.host})
+		_, err := docker.New(ctx, dockerOptionsAt(d.host))
 		answered(t, ctx, "New", err)
 	})
 	calls.Wait()

@@ -77,7 +77,7 @@ func busybox(t *testing.T) []byte {
 // applets are the names that busybox answers to in our images.
 var applets = strings.Fields(`sh ash cat chmod chown cp cut date dd df echo env false find grep head hostname id
 	kill ln ls mkdir mkfifo mount mv nc nohup printenv printf ps pwd readlink rm sed seq setsid sha256sum sleep sort
-	stat sync tail tar tee test touch tr true uname wc wget which whoami xargs yes httpd`)
+	stat sync tail tar tee test timeout touch tr true uname wc wget which whoami xargs yes httpd`)
 
 // rootfs is a root file system with busybox, two users, and what extra adds.
 // The last file of a name counts.

@@ -30,11 +30,13 @@ const (
 // errorf is for checks that are tried again.
 func errorf(format string, args ...any) error { return fmt.Errorf(format, args...) }
 
-// dockerOptions are the defaults.
-func dockerOptions() docker.Options { return docker.Options{} }
+// dockerOptions are the defaults, with a guest built from this checkout.
+func dockerOptions() docker.Options { return dockerOptionsAt("") }
 
-// dockerOptionsFor are those for an engine of the test's own.
-func dockerOptionsFor(d *daemon) docker.Options { return docker.Options{Host: d.host} }
+// dockerOptionsAt are those for one engine.
+func dockerOptionsAt(host string) docker.Options {
+	return docker.Options{Host: host, Guest: world.guest}
+}
 
 // ownedByUs reports whether this process made a container.
 func ownedByUs(labels map[string]string) bool {

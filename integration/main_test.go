@@ -12,6 +12,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -21,6 +22,7 @@ import (
 
 	"github.com/pinfold-dev/pinfold/execution"
 	"github.com/pinfold-dev/pinfold/execution/docker"
+	"github.com/pinfold-dev/pinfold/internal/guest/guesttest"
 )
 
 // A suite is what the tests share.
@@ -36,6 +38,27 @@ type suite struct {
 	broken  error  // why it was not
 
 	plain lazyImage
+
+	guestsMu sync.Mutex
+	guests   map[string][]byte
+}
+
+// guest builds the guest for an architecture, once.
+func (s *suite) guest(goarch string) ([]byte, error) {
+	s.guestsMu.Lock()
+	defer s.guestsMu.Unlock()
+	if data, ok := s.guests[goarch]; ok {
+		return data, nil
+	}
+	data, err := guesttest.Binary(goarch)
+	if err != nil {
+		return nil, err
+	}
+	if s.guests == nil {
+		s.guests = map[string][]byte{}
+	}
+	s.guests[goarch] = data
+	return data, nil
 }
 
 // world is the one suite. TestMain makes it, since what it builds is too dear
@@ -109,13 +132,18 @@ func (s *suite) connect() {
 	}
 }
 
-// build builds the command as a user would get it.
+// build builds the command as a user would get it, with the guests in it.
 func (s *suite) build(path string) {
+	generate := exec.CommandContext(context.Background(), "go", "generate", "../internal/guest/guestbin")
+	if out, err := generate.CombinedOutput(); err != nil {
+		s.broken = fmt.Errorf("building the guests: %w\n%s", err, out)
+		return
+	}
 	args := []string{"build", "-o", path}
 	if raceEnabled {
 		args = append(args, "-race")
 	}
-	cmd := exec.CommandContext(context.Background(), "go", append(args, "../cmd/pinfold")...)
+	cmd := exec.CommandContext(context.Background(), "go", append(args, "-buildvcs=false", "../cmd/pinfold")...)
 	if out, err := cmd.CombinedOutput(); err != nil {
 		s.broken = fmt.Errorf("building the command: %w\n%s", err, out)
 		return
@@ -184,7 +212,7 @@ func newSandbox(t *testing.T, backend execution.Context, spec execution.Spec) ex
 func sandbox(t *testing.T) execution.Handle {
 	t.Helper()
 	need(t)
-	return newSandbox(t, newBackend(t, docker.Options{}), execution.Spec{})
+	return newSandbox(t, newBackend(t, dockerOptions()), execution.Spec{})
 }
 
 // refused checks that a spawn fails as it must, and leaves no container.

@@ -58,7 +58,7 @@ func neighbour(t *testing.T) (address, name string) {
 func TestASandboxReachesNobodyUnlessItIsConnected(t *testing.T) {
 	address, name := neighbour(t)
 	backend := newBackend(t, dockerOptions())
-	get := "wget -q -T 3 -O - http://" + address + ":8080/index.html"
+	get := "timeout 5 wget -q -O - http://" + address + ":8080/index.html"
 
 	connected := newSandbox(t, backend, execution.Spec{Network: name})
 	if got := output(t, connected, get); got != "hello\n" {
@@ -67,12 +67,12 @@ func TestASandboxReachesNobodyUnlessItIsConnected(t *testing.T) {
 	alone := newSandbox(t, backend, execution.Spec{})
 	for _, line := range []string{
 		get,
-		"wget -q -T 3 -O - http://169.254.169.254/",
-		"wget -q -T 3 -O - http://2852039166/",
-		"wget -q -T 3 -O - http://[fd00:ec2::254]/",
-		"wget -q -T 3 -O - http://" + strings.Join(append(strings.Split(address, ".")[:3], "1"), ".") + "/",
+		"timeout 5 wget -q -O - http://169.254.169.254/",
+		"timeout 5 wget -q -O - http://2852039166/",
+		"timeout 5 wget -q -O - http://[fd00:ec2::254]/",
+		"timeout 5 wget -q -O - http://" + strings.Join(append(strings.Split(address, ".")[:3], "1"), ".") + "/",
 		"nc -w 3 1.1.1.1 53 </dev/null",
-		"wget -q -T 3 -O - http://example.org/",
+		"timeout 5 wget -q -O - http://example.org/",
 	} {
 		if result := run(t, alone, line); result.Success() {
 			t.Errorf("%s succeeded: %q", line, result.Stdout)

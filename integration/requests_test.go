@@ -11,7 +11,6 @@ import (
 	"testing"
 
 	"github.com/pinfold-dev/pinfold/execution"
-	"github.com/pinfold-dev/pinfold/execution/docker"
 )
 
 // What Pinfold asks of the engine, as a proxy between them sees it.
@@ -21,7 +20,7 @@ import (
 func TestTheEnginesFileCopyIsNeverUsedOnASandbox(t *testing.T) {
 	need(t)
 	p := startProxy(t, nil)
-	h := newSandbox(t, newBackend(t, docker.Options{Host: p.host}), execution.Spec{})
+	h := newSandbox(t, newBackend(t, dockerOptionsAt(p.host)), execution.Spec{})
 	everyFileOperation(t, h)
 	output(t, h, "true")
 	if err := h.Destroy(t.Context()); err != nil {
@@ -47,7 +46,7 @@ func TestTheEnginesFileCopyIsNeverUsedOnASandbox(t *testing.T) {
 func TestTheAPIVersionIsTheEngines(t *testing.T) {
 	need(t)
 	p := startProxy(t, nil)
-	h := newSandbox(t, newBackend(t, docker.Options{Host: p.host}), execution.Spec{})
+	h := newSandbox(t, newBackend(t, dockerOptionsAt(p.host)), execution.Spec{})
 	output(t, h, "true")
 	version, err := world.engine.ServerVersion(t.Context())
 	if err != nil {
@@ -92,7 +91,7 @@ func TestACancelledSpawnLeavesNothing(t *testing.T) {
 					cancel()
 				}
 			})
-			backend := newBackend(t, docker.Options{Host: p.host})
+			backend := newBackend(t, dockerOptionsAt(p.host))
 			m := mark()
 			h, err := backend.Spawn(ctx, execution.Spec{Image: image, Labels: map[string]string{runLabel: m}})
 			if !errors.Is(err, context.Canceled) {

@@ -45,7 +45,7 @@ func TestConformanceUnderGVisor(t *testing.T) {
 	executiontest.Run(t, executiontest.Harness{
 		New: func(tb testing.TB) execution.Context {
 			tb.Helper()
-			backend, err := docker.New(tb.Context(), dockerOptionsFor(d))
+			backend, err := docker.New(tb.Context(), dockerOptionsAt(d.host))
 			if err != nil {
 				tb.Fatal(err)
 			}
@@ -58,7 +58,7 @@ func TestConformanceUnderGVisor(t *testing.T) {
 // There, PID 1 can be killed from inside: the sandbox is lost, which is said.
 func TestUnderGVisorAKilledFirstProcessIsALostSandbox(t *testing.T) {
 	d := gvisorDaemon(t)
-	h := newSandbox(t, newBackend(t, dockerOptionsFor(d)), execution.Spec{Image: d.image(t), Runtime: "runsc"})
+	h := newSandbox(t, newBackend(t, dockerOptionsAt(d.host)), execution.Spec{Image: d.image(t), Runtime: "runsc"})
 	if got := inspect(t, d.client, h).HostConfig.Runtime; got != "runsc" {
 		t.Fatalf("it runs under %q", got)
 	}
