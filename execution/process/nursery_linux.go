@@ -3,7 +3,6 @@
 package process
 
 import (
-	"encoding/binary"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/pinfold-dev/pinfold/execution/process/internal/warden"
 )
 
 // forkDeadline bounds how long the nursery may take to answer. It is there so
@@ -22,7 +23,7 @@ const forkDeadline = 10 * time.Second
 type nursery struct {
 	pid     int
 	control *os.File
-	replies chan report
+	replies chan warden.Report
 	gone    chan struct{} // closed when the process has ended
 
 	mu sync.Mutex // one request at a time
@@ -31,19 +32,19 @@ type nursery struct {
 // newNursery forks a nursery. It returns once that has nothing any more of this
 // program.
 func newNursery(null int) (*nursery, error) {
-	ours, theirs, err := socketPair()
+	ours, theirs, err := warden.Socket()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = unix.Close(theirs) }()
-	pid, err := forkNursery(theirs, null)
+	pid, err := warden.Fork(theirs, null)
 	if err != nil {
 		_ = ours.Close()
 		return nil, err
 	}
-	n := &nursery{pid: pid, control: ours, replies: make(chan report, 1), gone: make(chan struct{})}
+	n := &nursery{pid: pid, control: ours, replies: make(chan warden.Report, 1), gone: make(chan struct{})}
 	go n.read()
-	if _, err := n.expect(reportReady); err != nil {
+	if _, err := n.expect(warden.Ready); err != nil {
 		n.close()
 		return nil, fmt.Errorf("the forked process did not come up: %w", err)
 	}
@@ -54,7 +55,7 @@ func newNursery(null int) (*nursery, error) {
 func (n *nursery) read() {
 	defer close(n.gone)
 	for {
-		r, err := readReport(n.control)
+		r, err := warden.Read(n.control)
 		if err != nil {
 			break
 		}
@@ -67,45 +68,45 @@ func (n *nursery) read() {
 // fork makes a supervisor and has it registered before anybody can take it for
 // a stray.
 func (n *nursery) fork(register func(*supervisor)) (*supervisor, error) {
-	ours, theirs, err := socketPair()
+	ours, theirs, err := warden.Socket()
 	if err != nil {
 		return nil, err
 	}
 	defer func() { _ = unix.Close(theirs) }()
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	r := report{}
-	if err = sendRequest(n.control, request{op: opFork}, nil, []int{theirs}); err == nil {
-		r, err = n.expect(reportForked)
+	r := warden.Report{}
+	if err = warden.AskFork(n.control, theirs); err == nil {
+		r, err = n.expect(warden.Forked)
 	}
 	if err != nil {
 		_ = ours.Close()
 		return nil, err
 	}
-	s := &supervisor{pid: int(r.value), control: ours, nursery: n}
+	s := &supervisor{pid: r.Value, control: ours, nursery: n}
 	register(s)
 	return s, nil
 }
 
 // expect takes the nursery's answer. One that does not answer is ended, so that
 // no late answer is ever taken for that of another request.
-func (n *nursery) expect(kind uint32) (report, error) {
+func (n *nursery) expect(kind warden.Kind) (warden.Report, error) {
 	late := time.NewTimer(forkDeadline)
 	defer late.Stop()
 	select {
 	case r := <-n.replies:
-		switch r.kind {
+		switch r.Kind {
 		case kind:
 			return r, nil
-		case reportFailed:
-			return r, unix.Errno(r.value)
+		case warden.Failed:
+			return r, unix.Errno(r.Value)
 		}
-		return r, fmt.Errorf("unexpected report %d", r.kind)
+		return r, fmt.Errorf("unexpected report %d", r.Kind)
 	case <-n.gone:
-		return report{}, io.EOF
+		return warden.Report{}, io.EOF
 	case <-late.C:
 		_ = unix.Kill(n.pid, unix.SIGKILL)
-		return report{}, os.ErrDeadlineExceeded
+		return warden.Report{}, os.ErrDeadlineExceeded
 	}
 }
 
@@ -212,7 +213,7 @@ func (p *pool) fork() (*supervisor, error) {
 	n := p.nursery
 	p.mu.Unlock()
 	s, err := n.fork(p.register)
-	if err != nil && isGone(err) {
+	if err != nil && warden.IsGone(err) {
 		if n, err = p.renew(n); err == nil {
 			s, err = n.fork(p.register)
 		}
@@ -287,77 +288,4 @@ func (p *pool) close() {
 	n := p.nursery
 	p.mu.Unlock()
 	n.close()
-}
-
-// isGone reports whether an error means that the other end has closed.
-func isGone(err error) bool {
-	return errors.Is(err, unix.EPIPE) || errors.Is(err, unix.ECONNRESET) ||
-		errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF)
-}
-
-// socketPair makes a connection to a process that is about to be forked. Ours
-// is not blocking.
-func socketPair() (ours *os.File, theirs int, err error) {
-	fds, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
-	if err != nil {
-		return nil, -1, fmt.Errorf("make socket: %w", err)
-	}
-	if err := unix.SetNonblock(fds[0], true); err != nil {
-		_ = unix.Close(fds[0])
-		_ = unix.Close(fds[1])
-		return nil, -1, err
-	}
-	return os.NewFile(uintptr(fds[0]), "supervisor"), fds[1], nil
-}
-
-// sendRequest sends a request, a blob and descriptors. The blob may be longer
-// than a socket buffer; the descriptors go with its first part.
-func sendRequest(control *os.File, r request, blob []byte, fds []int) error {
-	head := make([]byte, requestSize, requestSize+len(blob))
-	binary.NativeEndian.PutUint32(head[0:], r.op)
-	binary.NativeEndian.PutUint32(head[4:], r.flags)
-	binary.NativeEndian.PutUint64(head[8:], uint64(len(blob)))
-	binary.NativeEndian.PutUint64(head[16:], r.words)
-	binary.NativeEndian.PutUint64(head[24:], r.env)
-	message := append(head, blob...)
-	var rights []byte
-	if len(fds) > 0 {
-		rights = unix.UnixRights(fds...)
-	}
-	conn, err := control.SyscallConn()
-	if err != nil {
-		return err
-	}
-	var sent int
-	var sendErr error
-	err = conn.Write(func(fd uintptr) bool {
-		for {
-			sent, sendErr = unix.SendmsgN(int(fd), message, rights, nil, unix.MSG_NOSIGNAL)
-			if !errors.Is(sendErr, unix.EINTR) {
-				return !errors.Is(sendErr, unix.EAGAIN)
-			}
-		}
-	})
-	if err = errors.Join(err, sendErr); err != nil || sent == len(message) {
-		return err
-	}
-	_, err = control.Write(message[sent:])
-	return err
-}
-
-const requestSize, reportSize = 32, 32
-
-// readReport reads one report. io.EOF says that the process has gone.
-func readReport(control *os.File) (report, error) {
-	var b [reportSize]byte
-	if _, err := io.ReadFull(control, b[:]); err != nil {
-		return report{}, err
-	}
-	return report{
-		kind:   binary.NativeEndian.Uint32(b[0:]),
-		value:  int32(binary.NativeEndian.Uint32(b[4:])),
-		flags:  binary.NativeEndian.Uint32(b[8:]),
-		user:   int64(binary.NativeEndian.Uint64(b[16:])),
-		system: int64(binary.NativeEndian.Uint64(b[24:])),
-	}, nil
 }

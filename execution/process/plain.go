@@ -112,7 +112,11 @@ func (g *group) signal(sig execution.Signal) error {
 	return err
 }
 
-func (g *group) terminate() {
+func (g *group) terminate(asked map[int]bool) {
+	if asked[g.pid] {
+		return
+	}
+	asked[g.pid] = true
 	_ = unix.Kill(-g.pid, unix.SIGTERM)
 	_ = unix.Kill(-g.pid, unix.SIGCONT)
 }

@@ -159,18 +159,47 @@ func (p *proc) kill() {
 	p.mu.Lock()
 	polite := !p.isForced && grace > 0
 	p.mu.Unlock()
-	if polite {
-		p.tree.terminate()
-		timer := time.NewTimer(grace)
-		defer timer.Stop()
-		select {
-		case <-p.tree.drained():
-			return
-		case <-p.forced:
-		case <-timer.C:
-		}
+	if polite && p.ask(grace) {
+		return
 	}
 	p.tree.kill(p.h.context.giveUp)
+}
+
+// ask asks the tree to end and reports whether it has done so within the grace.
+// It asks again whoever it did not find before; and once more everybody who is
+// left when the leader has ended, since a process that a shell has just forked,
+// and that is not yet the program it is to be, may let the signal pass.
+func (p *proc) ask(grace time.Duration) bool {
+	const first, most = 20 * time.Millisecond, time.Second
+	asked := map[int]bool{}
+	p.tree.terminate(asked)
+	late := time.NewTimer(grace)
+	defer late.Stop()
+	again := time.NewTimer(first)
+	defer again.Stop()
+	ended := p.tree.ended()
+	select {
+	case <-ended:
+		ended = nil
+	default:
+	}
+	for pause := first; ; {
+		select {
+		case <-p.tree.drained():
+			return true
+		case <-p.forced:
+			return false
+		case <-late.C:
+			return false
+		case <-ended:
+			ended = nil
+			clear(asked)
+		case <-again.C:
+			pause = min(2*pause, most)
+			again.Reset(pause)
+		}
+		p.tree.terminate(asked)
+	}
 }
 
 func (p *proc) isKilling() bool {

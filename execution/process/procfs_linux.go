@@ -115,17 +115,10 @@ func descendants(root int) []int {
 	return found
 }
 
-// signalDescendants sends a signal to every process below root.
-func signalDescendants(root int, sig unix.Signal) {
-	for _, pid := range descendants(root) {
-		signalBelow(root, pid, sig)
-	}
-}
-
-// signalBelow sends a signal to a process if it is still below root. A process
+// signalBelow sends signals to a process if it is still below root. A process
 // id says little: by the time of the signal it may be another's. A descriptor
 // of the process holds fast to it, so that one look afterwards is enough.
-func signalBelow(root, pid int, sig unix.Signal) {
+func signalBelow(root, pid int, signals ...unix.Signal) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err == nil {
 		defer func() { _ = unix.Close(fd) }()
@@ -133,13 +126,16 @@ func signalBelow(root, pid int, sig unix.Signal) {
 	if !isBelow(root, pid) {
 		return
 	}
-	if err == nil {
-		_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+	if errors.Is(err, unix.ESRCH) {
 		return
 	}
-	// No such call before Linux 5.3, and under some that only look like it.
-	if errors.Is(err, unix.ENOSYS) || errors.Is(err, unix.EPERM) || errors.Is(err, unix.EMFILE) {
-		_ = unix.Kill(pid, sig)
+	for _, sig := range signals {
+		if err == nil {
+			_ = unix.PidfdSendSignal(fd, sig, nil, 0)
+		} else {
+			// No such call before Linux 5.3, or no descriptor to be had.
+			_ = unix.Kill(pid, sig)
+		}
 	}
 }
 

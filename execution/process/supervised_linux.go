@@ -4,7 +4,6 @@ package process
 
 import (
 	"context"
-	"encoding/binary"
 	"errors"
 	"sync"
 	"time"
@@ -12,6 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/execution/process/internal/warden"
 )
 
 // supervisors is the launcher for Linux.
@@ -47,16 +47,14 @@ func (s *supervisors) close() {
 const startDeadline = 2 * time.Second
 
 func (s *supervisors) launch(ctx context.Context, l *launch) (tree, error) {
-	r, blob, err := encodeJob(l)
-	if err != nil {
-		return nil, &launchError{launchExec, err}
-	}
-	sup, err := s.sendJob(r, blob, l.files[:])
+	sup, err := s.sendJob(&warden.Job{
+		Path: l.path, Dir: l.dir, Args: l.args, Env: l.env, Files: l.files, TTY: l.tty,
+	})
 	if err != nil {
 		return nil, err
 	}
 	stop := context.AfterFunc(ctx, func() { _ = sup.control.SetReadDeadline(time.Now().Add(startDeadline)) })
-	answer, err := readReport(sup.control)
+	answer, err := warden.Read(sup.control)
 	stop()
 	_ = sup.control.SetReadDeadline(time.Time{})
 	t := &supervisedTree{
@@ -72,68 +70,42 @@ func (s *supervisors) launch(ctx context.Context, l *launch) (tree, error) {
 		// as that there is a command.
 		t.lose()
 		return t, nil
-	case answer.kind == reportFailed:
+	case answer.Kind == warden.Failed:
 		s.pool.put(sup)
-		return nil, &launchError{launchStage(answer.flags), unix.Errno(answer.value)}
+		return nil, &launchError{stages[warden.Stage(answer.Flags)], unix.Errno(answer.Value)}
 	}
-	t.pid = int(answer.value)
+	t.pid = answer.Value
 	go t.read()
 	return t, nil
 }
 
+// stages translates what a supervisor says.
+var stages = map[warden.Stage]launchStage{
+	warden.StageFork: launchFork, warden.StageSetup: launchSetup,
+	warden.StageDir: launchDir, warden.StageExec: launchExec,
+}
+
 // sendJob finds a supervisor that takes the job. Idle ones may have been killed
 // in the meantime; what they did not get they did not start.
-func (s *supervisors) sendJob(r request, blob []byte, fds []int) (*supervisor, error) {
+func (s *supervisors) sendJob(job *warden.Job) (*supervisor, error) {
 	for tries := 0; ; tries++ {
 		sup, err := s.pool.get()
 		if err != nil {
 			return nil, &launchError{launchFork, err}
 		}
-		err = sendRequest(sup.control, r, blob, fds)
-		if err == nil {
+		err = warden.AskRun(sup.control, job)
+		switch {
+		case err == nil:
 			return sup, nil
+		case errors.Is(err, unix.E2BIG):
+			s.pool.put(sup) // nothing was sent
+			return nil, &launchError{launchExec, err}
 		}
 		s.pool.drop(sup)
-		if !isGone(err) || tries > maxIdle {
+		if !warden.IsGone(err) || tries > maxIdle {
 			return nil, &launchError{launchFork, err}
 		}
 	}
-}
-
-// encodeJob lays out a job as start in the supervisor expects it.
-func encodeJob(l *launch) (request, []byte, error) {
-	words := firstArg + len(l.args) + 1 + len(l.env) + 1
-	size := words*8 + len(l.path) + 1 + len(l.dir) + 1
-	for _, s := range l.args {
-		size += len(s) + 1
-	}
-	for _, s := range l.env {
-		size += len(s) + 1
-	}
-	if size > blobSize {
-		return request{}, nil, unix.E2BIG
-	}
-	blob := make([]byte, words*8, size)
-	word := 0
-	add := func(s string) {
-		binary.NativeEndian.PutUint64(blob[word*8:], uint64(len(blob)))
-		blob = append(append(blob, s...), 0)
-		word++
-	}
-	add(l.path)
-	add(l.dir)
-	for _, s := range l.args {
-		add(s)
-	}
-	word++
-	r := request{op: opRun, words: uint64(words), env: uint64(word)}
-	for _, s := range l.env {
-		add(s)
-	}
-	if l.tty {
-		r.flags = flagTTY
-	}
-	return r, blob, nil
 }
 
 // supervisedTree is a command under a supervisor.
@@ -166,21 +138,18 @@ func (t *supervisedTree) result() leaderResult {
 // read follows the supervisor's reports. It ends when the tree is drained.
 func (t *supervisedTree) read() {
 	for {
-		r, err := readReport(t.supervisor.control)
+		r, err := warden.Read(t.supervisor.control)
 		if err != nil {
 			t.lose()
 			return
 		}
-		if r.kind != reportState {
-			continue
-		}
 		t.mu.Lock()
-		if r.flags&stateEnded != 0 {
+		if r.Flags&warden.Ended != 0 {
 			t.res = decodeStatus(r)
 			t.hasEnded = true
 			close(t.endedC)
 		}
-		if r.flags&stateDrained != 0 {
+		if r.Flags&warden.Drained != 0 {
 			t.isDrained = true
 			t.owner.pool.put(t.supervisor)
 			close(t.drainedC)
@@ -191,12 +160,12 @@ func (t *supervisedTree) read() {
 	}
 }
 
-func decodeStatus(r report) leaderResult {
-	status := unix.WaitStatus(r.value)
+func decodeStatus(r warden.Report) leaderResult {
+	status := unix.WaitStatus(r.Value)
 	res := leaderResult{
 		at:     time.Now(),
-		user:   time.Duration(r.user) * time.Microsecond,
-		system: time.Duration(r.system) * time.Microsecond,
+		user:   r.User,
+		system: r.System,
 	}
 	if status.Signaled() {
 		res.signal = execution.Signal(status.Signal())
@@ -251,15 +220,19 @@ func (t *supervisedTree) signal(sig execution.Signal) error {
 	return err
 }
 
-func (t *supervisedTree) terminate() {
+func (t *supervisedTree) terminate(asked map[int]bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.isDrained {
 		return
 	}
-	signalDescendants(t.supervisor.pid, unix.SIGTERM)
-	// One that is stopped would not know of it.
-	signalDescendants(t.supervisor.pid, unix.SIGCONT)
+	for _, pid := range descendants(t.supervisor.pid) {
+		if !asked[pid] {
+			asked[pid] = true
+			// One that is stopped would not know of it.
+			signalBelow(t.supervisor.pid, pid, unix.SIGTERM, unix.SIGCONT)
+		}
+	}
 }
 
 func (t *supervisedTree) kill(giveUp <-chan struct{}) {
@@ -292,12 +265,14 @@ func (t *supervisedTree) killRound(wide bool) bool {
 	}
 	if !t.killing {
 		t.killing = true
-		_ = sendRequest(t.supervisor.control, request{op: opKill}, nil, nil)
+		_ = warden.AskKill(t.supervisor.control)
 	}
 	if wide {
 		// Somebody may have stopped the supervisor.
 		_ = unix.Kill(t.supervisor.pid, unix.SIGCONT)
-		signalDescendants(t.supervisor.pid, unix.SIGKILL)
+		for _, pid := range descendants(t.supervisor.pid) {
+			signalBelow(t.supervisor.pid, pid, unix.SIGKILL)
+		}
 	}
 	return true
 }

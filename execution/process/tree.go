@@ -71,8 +71,9 @@ type tree interface {
 	// execution.ErrFinished when the leader has ended.
 	signal(sig execution.Signal) error
 
-	// terminate asks every process of the tree once to end.
-	terminate()
+	// terminate asks every process of the tree to end that is not in asked,
+	// and puts it there.
+	terminate(asked map[int]bool)
 
 	// kill kills every process of the tree until it is drained, or until
 	// giveUp is closed.
