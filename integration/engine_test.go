@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/docker/docker/api/types/container"
 
@@ -161,25 +162,26 @@ func TestAWedgedEngineHangsNobody(t *testing.T) {
 
 	ctx, cancel := context.WithTimeout(t.Context(), wedgeTime)
 	defer cancel()
+	frozen := time.Now()
 	var calls sync.WaitGroup
 	calls.Go(func() {
 		_, err := backend.Spawn(ctx, execution.Spec{Image: image})
-		answered(t, ctx, "Spawn", err)
+		answered(t, ctx, frozen, "Spawn", err)
 	})
 	calls.Go(func() {
 		_, err := execution.Exec(ctx, h, execution.Command{Args: []string{"true"}})
-		answered(t, ctx, "Exec", err)
+		answered(t, ctx, frozen, "Exec", err)
 	})
 	calls.Go(func() {
 		_, err := pending.Wait(ctx)
-		answered(t, ctx, "Wait", err)
+		answered(t, ctx, frozen, "Wait", err)
 	})
 	calls.Go(func() {
 		_, err := docker.New(ctx, dockerOptionsAt(d.host))
-		answered(t, ctx, "New", err)
+		answered(t, ctx, frozen, "New", err)
 	})
 	calls.Wait()
-	answered(t, ctx, "Destroy", h.Destroy(ctx))
+	answered(t, ctx, frozen, "Destroy", h.Destroy(ctx))
 
 	d.thaw(t)
 	if err := h.Destroy(t.Context()); err != nil {
@@ -193,8 +195,9 @@ func TestAWedgedEngineHangsNobody(t *testing.T) {
 const wedgeTime = 4 * hangTime
 
 // answered checks that a call ended by its own deadline, with a typed error.
-func answered(t *testing.T, ctx context.Context, call string, err error) {
+func answered(t *testing.T, ctx context.Context, frozen time.Time, call string, err error) {
 	t.Helper()
+	t.Logf("%s, %v after the engine was frozen: %v", call, time.Since(frozen).Round(time.Second), err)
 	_, typed := errors.AsType[*execution.Error](err)
 	switch {
 	case ctx.Err() != nil:

@@ -188,22 +188,25 @@ func removeImage(t *testing.T, ref string) {
 	t.Helper()
 	ctx, cancel := cleanupContext()
 	defer cancel()
-	if err := removeImageTree(ctx, world.engine, ref); err != nil {
+	if err := world.removeImageTree(ctx, ref); err != nil {
 		t.Errorf("removing the image %s: %v", ref, err)
 	}
 }
 
-func removeImageTree(ctx context.Context, engine *client.Client, ref string) error {
-	base, err := engine.ImageInspect(ctx, ref)
+func (s *suite) removeImageTree(ctx context.Context, ref string) error {
+	base, err := s.engine.ImageInspect(ctx, ref)
 	if err != nil {
 		return err
 	}
-	derived, err := derivedImages(ctx, engine, base.ID)
+	s.removedMu.Lock()
+	s.removed[base.ID] = true
+	s.removedMu.Unlock()
+	derived, err := derivedImages(ctx, s.engine, base.ID)
 	if err != nil {
 		return err
 	}
 	for _, id := range append(derived, ref) {
-		if _, err := engine.ImageRemove(ctx, id, image.RemoveOptions{Force: true}); err != nil {
+		if _, err := s.engine.ImageRemove(ctx, id, image.RemoveOptions{Force: true}); err != nil {
 			return err
 		}
 	}

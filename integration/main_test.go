@@ -39,6 +39,9 @@ type suite struct {
 
 	plain lazyImage
 
+	removedMu sync.Mutex
+	removed   map[string]bool // IDs of the images that were made and removed
+
 	guestsMu sync.Mutex
 	guests   map[string][]byte
 }
@@ -94,7 +97,7 @@ func runTests(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
-	world = &suite{id: strconv.FormatInt(time.Now().UnixNano(), 36), dir: filepath.Join(dir, "tmp")}
+	world = &suite{id: strconv.FormatInt(time.Now().UnixNano(), 36), dir: filepath.Join(dir, "tmp"), removed: map[string]bool{}}
 	if err := os.Mkdir(world.dir, 0o700); err != nil {
 		return 1, err
 	}

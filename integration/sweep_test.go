@@ -20,10 +20,14 @@ import (
 	"github.com/docker/docker/api/types/network"
 	"github.com/docker/docker/api/types/volume"
 	"github.com/docker/docker/client"
+	"github.com/testcontainers/testcontainers-go"
 )
 
 // runLabel marks every sandbox of these tests with the run's ID.
 const runLabel = "pinfold-integration"
+
+// sessionLabel is what testcontainers puts on what it makes.
+const sessionLabel = "org.testcontainers.sessionId"
 
 // An inventory is what an engine holds, by ID or name.
 type inventory struct {
@@ -33,7 +37,11 @@ type inventory struct {
 }
 
 func takeInventory(ctx context.Context, engine *client.Client) (inventory, error) {
-	networks, errNetworks := engine.NetworkList(ctx, network.ListOptions{})
+	// Other tests run on this engine at the same time: networks are those of
+	// our own helpers.
+	networks, errNetworks := engine.NetworkList(ctx, network.ListOptions{
+		Filters: filters.NewArgs(filters.Arg("label", sessionLabel+"="+testcontainers.SessionID())),
+	})
 	// Those in use belong to whatever else runs on this engine now.
 	volumes, errVolumes := engine.VolumeList(ctx, volume.ListOptions{Filters: filters.NewArgs(filters.Arg("dangling", "true"))})
 	images, errImages := engine.ImageList(ctx, image.ListOptions{})
@@ -65,7 +73,7 @@ func (s *suite) sweep() error {
 	defer cancel()
 	var all []error
 	if s.plain.ref != "" {
-		all = append(all, removeImageTree(ctx, s.engine, s.plain.ref))
+		all = append(all, s.removeImageTree(ctx, s.plain.ref))
 	}
 	deadline := time.Now().Add(sweepTime)
 	left, err := s.leftovers(ctx)
@@ -114,8 +122,8 @@ func (s *suite) leftovers(ctx context.Context) ([]string, error) {
 	return left, err
 }
 
-// imagesLeft are the new images that belong to this run: by their name, by
-// their base, or because nothing names them.
+// imagesLeft are the new images that belong to this run: by their name, or
+// because they are derived from an image that this run has made and removed.
 func (s *suite) imagesLeft(ctx context.Context, now inventory) ([]string, error) {
 	var left []string
 	for id := range now.images {
@@ -132,7 +140,7 @@ func (s *suite) imagesLeft(ctx context.Context, now inventory) ([]string, error)
 		if strings.Contains(strings.Join(info.RepoTags, " "), s.id) {
 			left = append(left, fmt.Sprintf("image %v", info.RepoTags))
 		}
-		if base := baseOf(info); base != "" && !now.images[base] {
+		if base := baseOf(info); s.removed[base] && !now.images[base] {
 			left = append(left, fmt.Sprintf("image %v, derived from one that is gone", info.RepoTags))
 		}
 	}
