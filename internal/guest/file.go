@@ -22,11 +22,7 @@ func (c *Client) OpenFile(ctx context.Context, path string, opts execution.ReadO
 	if err != nil {
 		return nil, c.wrap(op, path, err)
 	}
-	release := s.Bind(ctx)
-	_, ok, err := s.Acked()
-	if !release() && err == nil {
-		err = context.Cause(ctx)
-	}
+	_, ok, err := s.Acked(ctx)
 	if err != nil {
 		return nil, c.wrap(op, path, err)
 	}

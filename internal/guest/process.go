@@ -44,11 +44,7 @@ func (c *Client) Start(ctx context.Context, cmd execution.Command) (execution.Pr
 	if err != nil {
 		return nil, c.wrap(op, "", err)
 	}
-	release := s.Bind(ctx)
-	_, ok, err := s.Acked()
-	if !release() && err == nil {
-		err = context.Cause(ctx)
-	}
+	_, ok, err := s.Acked(ctx)
 	if err != nil {
 		<-p.done // no writer of the caller's is in use any more
 		return nil, c.wrap(op, "", err)

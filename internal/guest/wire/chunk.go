@@ -2,11 +2,11 @@ package wire
 
 import "sync"
 
-// Sizes of the buffers that payload travels in, without room for a header.
-const (
-	smallChunk = 8 << 10
-	largeChunk = 64 << 10
-)
+// smallChunk is the size of the buffers that little payload travels in.
+const smallChunk = 8 << 10
+
+// chunkSizes are the sizes of the buffers that payload travels in.
+func chunkSizes() [3]int { return [3]int{smallChunk, 64 << 10, MaxData} }
 
 // A chunk is a buffer of an inbox: data[r:w] is payload that nobody has taken
 // yet.
@@ -19,27 +19,29 @@ type chunk struct {
 // pools keeps buffers for reuse. The garbage collector empties it, so that a
 // connection at rest holds none.
 type pools struct {
-	small, large, frames sync.Pool
+	chunks [3]sync.Pool // by chunkSizes
+	frames sync.Pool
 }
 
-// chunk returns one that suits want bytes.
+// chunk returns the smallest one that takes want bytes, or the largest.
 func (p *pools) chunk(want int) *chunk {
-	pool, size := &p.large, largeChunk
-	if want <= smallChunk {
-		pool, size = &p.small, smallChunk
+	sizes := chunkSizes()
+	class := 0
+	for class < len(sizes)-1 && want > sizes[class] {
+		class++
 	}
-	if c, ok := pool.Get().(*chunk); ok {
+	if c, ok := p.chunks[class].Get().(*chunk); ok {
 		return c
 	}
-	return &chunk{data: make([]byte, size)}
+	return &chunk{data: make([]byte, sizes[class])}
 }
 
 func (p *pools) putChunk(c *chunk) {
 	c.r, c.w, c.next = 0, 0, nil
-	if len(c.data) == smallChunk {
-		p.small.Put(c)
-	} else {
-		p.large.Put(c)
+	for class, size := range chunkSizes() {
+		if len(c.data) == size {
+			p.chunks[class].Put(c)
+		}
 	}
 }
 

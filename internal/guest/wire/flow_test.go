@@ -156,7 +156,7 @@ func TestHoldFailsWhatIsNotAcknowledged(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, ok, err := running.Acked(); !ok || err != nil {
+	if _, ok, err := running.Acked(t.Context()); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
 	late, err := host.Open(t.Context(), []byte("late"), OpenOptions{})
@@ -164,7 +164,7 @@ func TestHoldFailsWhatIsNotAcknowledged(t *testing.T) {
 		t.Fatal(err)
 	}
 	host.Hold(errTest)
-	if _, _, err := late.Acked(); !errors.Is(err, errTest) {
+	if _, _, err := late.Acked(t.Context()); !errors.Is(err, errTest) {
 		t.Errorf("a call that was not acknowledged: %v", err)
 	}
 	if _, err := host.Open(t.Context(), nil, OpenOptions{}); !errors.Is(err, errTest) {

@@ -100,7 +100,7 @@ func parseHeader(b *[headerSize]byte, toHost bool) (header, error) {
 	if h.kind == 0 || h.kind >= frameTypes || b[2] != 0 || b[3] != 0 {
 		return h, Violation("frame header % x", b[:])
 	}
-	rule := rules(toHost)[h.kind]
+	rule := ruleFor(h.kind, toHost)
 	switch {
 	case rule.max < 0:
 		return h, Violation("%v frame from the wrong side", h.kind)
@@ -121,31 +121,35 @@ type rule struct {
 	stream, channel bool
 }
 
-func rules(toHost bool) *[frameTypes]rule {
-	if toHost {
-		return &[frameTypes]rule{
-			frameHello:  {min: 0, max: maxHelloReply},
-			framePing:   {min: pingSize, max: pingSize},
-			framePong:   {min: pingSize, max: pingSize},
-			frameCall:   {max: -1},
-			frameAck:    {max: MaxReply, stream: true},
-			frameData:   {min: 1, max: MaxData, stream: true, channel: true},
-			frameEOF:    {max: -1},
-			frameCredit: {min: creditSize, max: creditSize, stream: true, channel: true},
-			frameCancel: {max: -1},
-			frameResult: {max: MaxReply, stream: true},
+func ruleFor(kind frameType, toHost bool) rule {
+	never := rule{max: -1}
+	only := func(r rule, may bool) rule {
+		if may {
+			return r
 		}
+		return never
 	}
-	return &[frameTypes]rule{
-		frameHello:  {min: 0, max: MaxHello},
-		framePing:   {min: pingSize, max: pingSize},
-		framePong:   {min: pingSize, max: pingSize},
-		frameCall:   {max: MaxCall, stream: true},
-		frameAck:    {max: -1},
-		frameData:   {min: 1, max: MaxData, stream: true, channel: true},
-		frameEOF:    {stream: true, channel: true},
-		frameCredit: {min: creditSize, max: creditSize, stream: true, channel: true},
-		frameCancel: {stream: true},
-		frameResult: {max: -1},
+	switch kind {
+	case frameHello:
+		if toHost {
+			return rule{max: maxHelloReply}
+		}
+		return rule{max: MaxHello}
+	case framePing, framePong:
+		return rule{min: pingSize, max: pingSize}
+	case frameCall:
+		return only(rule{max: MaxCall, stream: true}, !toHost)
+	case frameAck, frameResult:
+		return only(rule{max: MaxReply, stream: true}, toHost)
+	case frameData:
+		return rule{min: 1, max: MaxData, stream: true, channel: true}
+	case frameEOF:
+		return only(rule{stream: true, channel: true}, !toHost)
+	case frameCredit:
+		return rule{min: creditSize, max: creditSize, stream: true, channel: true}
+	case frameCancel:
+		return only(rule{stream: true}, !toHost)
+	case frameTypes:
 	}
+	return never
 }

@@ -198,7 +198,7 @@ func TestTinyFramesTakeNoMoreMemoryThanTheirCredit(t *testing.T) {
 	for c := s.in[0].head; c != nil; c = c.next {
 		held += len(c.data)
 	}
-	if held > frames+largeChunk {
+	if held > frames+MaxData {
 		t.Errorf("%d bytes in tiny frames take %d bytes of memory", frames, held)
 	}
 }

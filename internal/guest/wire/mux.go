@@ -213,12 +213,7 @@ func (m *Mux) Hold(err error) {
 	}
 	m.mu.Unlock()
 	for _, s := range waiting {
-		s.mu.Lock()
-		acked := s.acked
-		s.mu.Unlock()
-		if !acked {
-			s.Abandon(err)
-		}
+		s.cancel(err, true)
 	}
 }
 

@@ -163,7 +163,7 @@ func roundTrip(t *testing.T, host *Mux, data []byte) {
 	go func() {
 		_ = feed(s, bytes.NewReader(data))
 	}()
-	if ack, ok, err := s.Acked(); string(ack) != "call" || !ok || err != nil {
+	if ack, ok, err := s.Acked(t.Context()); string(ack) != "call" || !ok || err != nil {
 		t.Errorf("Acked = %q, %v, %v", ack, ok, err)
 	}
 	all, err := read(s)

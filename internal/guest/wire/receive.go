@@ -109,7 +109,7 @@ func (m *Mux) receiveControl(r *bufio.Reader, h header) error {
 
 // readPayload reads a payload whose size the peer chose, growing as it comes.
 func readPayload(r *bufio.Reader, length uint32) ([]byte, error) {
-	payload := make([]byte, 0, min(length, largeChunk))
+	payload := make([]byte, 0, min(length, queueRoom))
 	for len(payload) < int(length) {
 		if len(payload) == cap(payload) {
 			payload = append(payload, 0)[:len(payload)]

@@ -74,8 +74,13 @@ func (s *Stream) answer(result []byte) {
 }
 
 // Acked waits until the guest has begun the operation. It returns the ACK's
-// payload, or ok false when a RESULT came without one.
-func (s *Stream) Acked() (ack []byte, ok bool, err error) {
+// payload, or ok false when a RESULT came without one. When ctx ends before
+// either, the stream is abandoned.
+func (s *Stream) Acked(ctx context.Context) (ack []byte, ok bool, err error) {
+	if ctx.Done() != nil {
+		stop := context.AfterFunc(ctx, func() { s.cancel(context.Cause(ctx), true) })
+		defer stop()
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for s.err == nil && !s.acked && !s.ended {
@@ -94,25 +99,30 @@ func (s *Stream) Result() ([]byte, error) {
 	return s.result, s.err
 }
 
-// Bind abandons the stream when ctx ends before release is called. Release
-// reports false when that has happened.
-func (s *Stream) Bind(ctx context.Context) (release func() bool) {
+// Bind abandons the stream when ctx ends before release is called.
+func (s *Stream) Bind(ctx context.Context) (release func()) {
 	if ctx.Done() == nil {
-		return func() bool { return true }
+		return func() {}
 	}
-	return context.AfterFunc(ctx, func() { s.Abandon(context.Cause(ctx)) })
+	stop := context.AfterFunc(ctx, func() { s.Abandon(context.Cause(ctx)) })
+	return func() { stop() }
 }
 
 // Cancel tells the guest that the operation is no longer wanted. Its RESULT is
 // still waited for; data that arrives before it is dropped.
-func (s *Stream) Cancel() { s.cancel(nil) }
+func (s *Stream) Cancel() { s.cancel(nil, false) }
 
 // Abandon is Cancel without waiting for the RESULT: whoever waits for
 // something on the stream gets err.
-func (s *Stream) Abandon(err error) { s.cancel(err) }
+func (s *Stream) Abandon(err error) { s.cancel(err, false) }
 
-func (s *Stream) cancel(err error) {
+// cancel does nothing to a stream that has begun if only early is wanted.
+func (s *Stream) cancel(err error, early bool) {
 	s.mu.Lock()
+	if early && s.acked {
+		s.mu.Unlock()
+		return
+	}
 	tell := !s.cancelled && !s.ended && s.err == nil
 	s.cancelled = true
 	if err != nil && !s.ended {
