@@ -7,6 +7,7 @@ import (
 	"io"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"github.com/pinfold-dev/pinfold/execution"
@@ -254,4 +255,51 @@ func TestSignalAndResizeAreRefusedWhereTheyMakeNoSense(t *testing.T) {
 	if err := p.Kill(t.Context()); err != nil {
 		t.Errorf("killing what has ended: %v", err)
 	}
+}
+
+func TestGuestThatDoesNotKeepTheTimeLosesTheCommand(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c, m := dial(t, Options{}, func(ctx context.Context, s *wire.Stream, call *proto.Call) []byte {
+			if call.Method == proto.MethodStart {
+				return begunNever(ctx, s, call)
+			}
+			return proto.EncodeInfo(execution.FileInfo{Name: "f"})
+		})
+		p, err := c.Start(t.Context(), execution.Command{Shell: "x", Timeout: time.Minute, Grace: time.Second})
+		if err != nil {
+			t.Fatal(err)
+		}
+		start := time.Now()
+		status, err := p.Wait(t.Context())
+		if status.Ending != execution.EndingLost || !errors.Is(err, execution.ErrLost) {
+			t.Errorf("Wait = %+v, %v", status, err)
+		}
+		if took := time.Since(start); took != time.Minute+time.Second+overdue {
+			t.Errorf("given up after %v", took)
+		}
+		if _, err := c.Stat(t.Context(), "f"); err != nil {
+			t.Errorf("the others suffer from it: %v", err)
+		}
+		_ = c.Close()
+		m.Close(io.ErrClosedPipe)
+	})
+}
+
+func TestSlowWriterIsNotTakenForGuestThatDoesNotKeepTheTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		timedOut := status(execution.ExitStatus{Ending: execution.EndingTimedOut, Code: -1, Signal: 15})
+		c, m := dial(t, Options{}, begin(1, []byte("x"), timedOut))
+		p, err := c.Start(t.Context(), execution.Command{Shell: "x", Timeout: time.Second, Stdout: writer(func(b []byte) (int, error) {
+			time.Sleep(time.Hour)
+			return len(b), nil
+		})})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if status, err := p.Wait(t.Context()); err != nil || status.Ending != execution.EndingTimedOut || status.StdoutBytes != 1 {
+			t.Errorf("Wait = %+v, %v", status, err)
+		}
+		_ = c.Close()
+		m.Close(io.ErrClosedPipe)
+	})
 }

@@ -52,11 +52,42 @@ func (c *Client) Start(ctx context.Context, cmd execution.Command) (execution.Pr
 	if !ok {
 		return nil, c.refused(op, s)
 	}
+	p.guard(s)
 	if cmd.Stdin != nil {
 		// It may outlive the command by one Read, which nothing can interrupt.
 		go p.feed(s)
 	}
 	return p, nil
+}
+
+// overdue is how long a guest may take to end a command whose time and grace
+// have run out.
+const overdue = 30 * time.Second
+
+// guard gives up on a command that its guest does not end in time. Only the
+// guest keeps the time; but it may have been taken over, or what it has to kill
+// may hang in the kernel.
+func (p *process) guard(s *wire.Stream) {
+	if p.cmd.Timeout <= 0 {
+		return
+	}
+	grace := p.cmd.Grace
+	if grace == 0 {
+		grace = execution.DefaultGrace
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.late = time.AfterFunc(p.cmd.Timeout+max(grace, 0)+overdue, func() {
+		if p.client.paused.Load() || s.Busy() {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.late != nil {
+				p.late.Reset(overdue) // the guest, or the caller's writer, is still to have its turn
+			}
+			return
+		}
+		s.Abandon(fmt.Errorf("%w: the command did not end within %v of its time limit", execution.ErrLost, overdue))
+	})
 }
 
 // refused is why a command was not started.
@@ -88,6 +119,7 @@ type process struct {
 	mu       sync.Mutex
 	localErr error // of a writer or the stdin reader, the first one
 	broken   error // what the guest did that it may not
+	late     *time.Timer // gives up on it; nil once it has ended
 
 	done   chan struct{} // closed when the following are final
 	status execution.ExitStatus
@@ -138,6 +170,10 @@ func (p *process) ended(result []byte, err error) {
 	const op = "wait"
 	p.mu.Lock()
 	localErr, broken := p.localErr, p.broken
+	if p.late != nil {
+		p.late.Stop()
+		p.late = nil
+	}
 	p.mu.Unlock()
 	var failed *proto.Failure
 	if err == nil {

@@ -213,6 +213,18 @@ func (s *Stream) advance(ch uint8, n int) {
 	}
 }
 
+// Busy reports whether a sink still has to take what has arrived.
+func (s *Stream) Busy() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for ch := range s.in {
+		if s.in[ch].pumping {
+			return true
+		}
+	}
+	return false
+}
+
 // pump hands what is in an inbox to its sink, until it is empty.
 func (s *Stream) pump(ch uint8) {
 	s.mu.Lock()
