@@ -172,7 +172,7 @@ func debianSource(t *testing.T, name string) map[string][]byte {
 	}
 	files := map[string][]byte{}
 	for _, entry := range entries {
-		if entry.IsDir() || !strings.Contains(entry.Name(), ".tar.") {
+		if entry.IsDir() || !strings.Contains(entry.Name(), ".tar.") || strings.HasSuffix(entry.Name(), ".asc") {
 			continue
 		}
 		if files[entry.Name()], err = os.ReadFile(filepath.Join(dir, entry.Name())); err != nil {

@@ -18,7 +18,7 @@ import (
 // dockerCommand runs it and hands on its output. It is killed when ctx ends.
 func dockerCommand(ctx context.Context, stdout io.Writer, args ...string) error {
 	cmd := exec.CommandContext(ctx, "docker", args...)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 30 * time.Second // 200 of them at once take their time
 	var stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = stdout, &stderr
 	if err := cmd.Run(); err != nil {

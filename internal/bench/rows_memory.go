@@ -83,7 +83,7 @@ func hostMemoryPerHandle() row {
 		}
 	}
 	return row{
-		name: "host_memory_per_handle", unit: "KiB", rounds: 2,
+		name: "host_memory_per_handle", unit: "KiB", rounds: 2, warmup: true,
 		about: "what one more idle handle adds to this process and its children; " +
 			"engine: an attach stream held open; cli: a docker exec held open, as its share of memory",
 		prepare: func(_ context.Context, b *bed) (map[side]sampler, error) {
