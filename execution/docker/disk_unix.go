@@ -10,5 +10,5 @@ func freeSpace(path string) (int64, bool) {
 	if err := unix.Statfs(path, &stat); err != nil {
 		return 0, false
 	}
-	return int64(stat.Bavail) * int64(stat.Bsize), true //nolint:unconvert // The types differ between systems; no disk is that large.
+	return int64(stat.Bavail) * int64(stat.Bsize), true //nolint:unconvert,gosec // The types differ between systems; no disk is that large.
 }

@@ -94,7 +94,7 @@ func (s *stream) unframe(p []byte) (kept int, err error) {
 		take := int(min(int64(s.left), int64(len(p)-in)))
 		part := p[in : in+take]
 		in += take
-		s.left -= uint32(take)
+		s.left -= uint32(take) //nolint:gosec // At most s.left.
 		if s.kind != kindStdout {
 			s.stderr.add(part)
 			continue
