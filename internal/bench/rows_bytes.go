@@ -6,8 +6,6 @@ import (
 	"io"
 	"strconv"
 	"time"
-
-	"golang.org/x/sys/unix"
 )
 
 const (
@@ -155,7 +153,7 @@ func write1GiB() row {
 			for s, take := range samplers {
 				samplers[s] = func(ctx context.Context) (reading, error) {
 					// Nobody pays for what the one before left to be written.
-					unix.Sync()
+					syncDisks()
 					return take(ctx)
 				}
 			}

@@ -1,0 +1,6 @@
+//go:build !unix
+
+package main
+
+// syncDisks does nothing where there is no call for it.
+func syncDisks() {}
