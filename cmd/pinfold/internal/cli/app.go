@@ -52,7 +52,7 @@ func (a *app) main(ctx context.Context, args []string) int {
 	var coded *codeError
 	silent := errors.As(err, &coded) && coded.err == nil || code == exitSignal+sigpipe
 	if !silent {
-		a.stderr.say("%s", explain(err))
+		a.stderr.say("%v", err)
 	}
 	return code
 }
@@ -65,7 +65,7 @@ func (a *app) rootCommand() *cobra.Command {
 no network, no privileges, bounded memory, processes and processor time. It
 returns their exit code and leaves nothing behind.`,
 		Example: `  pinfold run -- make test
-  pinfold run -v .:/workspace -c 'go build ./... && go vet ./...'
+  pinfold run -v .:/workspace --timeout 5m -c './configure && make check'
   pinfold doctor`,
 		Args:          a.subcommandOnly,
 		RunE:          func(cmd *cobra.Command, _ []string) error { return cmd.Help() },

@@ -96,16 +96,13 @@ func errorKind(err error) string {
 	return "other"
 }
 
-// explain adds to an error what the user of the command line can do about it.
+// explain adds to the error of a run what its user can do about it; how to get
+// an engine the backend has said.
 func explain(err error) string {
 	text := err.Error()
 	if errors.Is(err, execution.ErrUnavailable) {
-		text += "\n" + noEngine
+		text += "\n'pinfold doctor' looks closer. To run the command on this host instead, with no isolation " +
+			"whatsoever: pinfold run --backend process"
 	}
 	return text
 }
-
-// noEngine says how to go on without an engine.
-const noEngine = `To get an engine: on Debian or Ubuntu 'sudo apt-get install docker.io', elsewhere see https://docs.docker.com/engine/install/ ;
-Podman, Colima and Docker Desktop work too. 'pinfold doctor' says what is missing.
-To run the command on this host instead, with no isolation whatsoever: pinfold run --backend process`

@@ -8,10 +8,12 @@ import (
 	"slices"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
 	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/execution/docker"
 	"github.com/pinfold-dev/pinfold/images"
 )
 
@@ -48,7 +50,7 @@ const runExitCodes = `Exit codes:
 func (a *app) runCommand() *cobra.Command {
 	var flags runFlags
 	cmd := &cobra.Command{
-		Use:   "run [flags] [--] CMD [ARG...] | run [flags] -c LINE",
+		Use:   "run [flags] [--] CMD [ARG...]\n  pinfold run [flags] -c LINE",
 		Short: "Run a command in a sandbox",
 		Long:  runHelp + "\n\n" + runExitCodes,
 		Example: `  pinfold run -- make test
@@ -109,7 +111,7 @@ func (a *app) run(ctx context.Context, p *plan) error {
 	defer s.signals.stop()
 	s.openStreams()
 	result := s.run(ctx)
-	a.explainEnding(&result)
+	a.explainEnding(&result, p.command.Timeout)
 	if p.keep && s.handle != nil && result.undone == nil {
 		a.sayKept(s.handle)
 	}
@@ -153,7 +155,7 @@ func endingCode(status execution.ExitStatus, err error) int {
 }
 
 // explainEnding says on standard error what the exit code alone does not.
-func (a *app) explainEnding(o *outcome) {
+func (a *app) explainEnding(o *outcome, timeout time.Duration) {
 	say := a.stderr.say
 	switch {
 	case errors.Is(o.err, syscall.EPIPE):
@@ -162,11 +164,13 @@ func (a *app) explainEnding(o *outcome) {
 	case o.status.Ending == execution.EndingLost:
 		say("sandbox lost: %s", lostReason(o))
 	case o.status.Ending == execution.EndingTimedOut:
-		say("timed out after %v; the command and all it had started were killed", o.status.Duration.Round(1e6))
+		say("timed out after %v; the command and all it had started were killed", timeout)
 	case o.status.Ending == execution.EndingOutOfMemory:
 		say("out of memory%s; --memory sets the limit", reason(o.status))
 	case o.status.Ending == execution.EndingOutputLimit:
 		say("output limit exceeded%s; the command was killed; --output-limit sets the limit", reason(o.status))
+	case o.status.Ending == execution.EndingSignalled && o.status.Reason != "":
+		say("ended by %s%s", o.status.Signal, reason(o.status))
 	case o.status.Ending == execution.EndingCancelled:
 		say("killed%s", reason(o.status))
 	}
@@ -213,6 +217,15 @@ func relaxed(spec execution.Spec) []string {
 			execution.RelaxMemory: "no memory limit", execution.RelaxPIDs: "no limit on processes",
 			execution.RelaxCPUs: "no limit on processors", execution.RelaxSeccomp: "no system call filter",
 		}[r])
+	}
+	if spec.Limits.Memory > docker.DefaultMemory {
+		list = append(list, showSize(spec.Limits.Memory)+" of memory")
+	}
+	if spec.Limits.PIDs > docker.DefaultPIDs {
+		list = append(list, fmt.Sprintf("%d processes", spec.Limits.PIDs))
+	}
+	if spec.Limits.CPUs > docker.DefaultCPUs {
+		list = append(list, fmt.Sprintf("%v processors", spec.Limits.CPUs))
 	}
 	if spec.Network != "" && spec.Network != execution.NetworkNone {
 		list = append(list, "network "+spec.Network)

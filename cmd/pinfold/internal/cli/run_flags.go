@@ -57,8 +57,8 @@ func (f *runFlags) register(flags *pflag.FlagSet) {
 	flags.BoolVarP(&f.tty, "tty", "t", false, "run on a terminal")
 
 	flags.StringArrayVarP(&f.volumes, "volume", "v", nil, "show a `folder:target[:ro]` of this host in the sandbox")
-	flags.StringArrayVar(&f.mounts, "mount", nil, "`type=bind,src=…,dst=…[,readonly]` or type=tmpfs,dst=…[,tmpfs-size=…,tmpfs-mode=…]")
-	flags.StringArrayVar(&f.tmpfs, "tmpfs", nil, "folder in memory: `target[:size=…,mode=…,ro]`")
+	flags.StringArrayVar(&f.mounts, "mount", nil, "mount by `spec`: type=bind,src=PATH,dst=PATH[,readonly] or\ntype=tmpfs,dst=PATH[,tmpfs-size=SIZE,tmpfs-mode=MODE]")
+	flags.StringArrayVar(&f.tmpfs, "tmpfs", nil, "folder in memory: `target[:size=SIZE,mode=MODE,ro]`")
 	flags.BoolVar(&f.readOnly, "read-only", false, "make the root file system read-only")
 
 	flags.VarP(&f.memory, "memory", "m", "memory limit such as 512m (default: the profile's); there is no swap")

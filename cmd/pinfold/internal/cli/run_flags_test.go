@@ -184,10 +184,10 @@ func TestRelaxedSaysEverythingThatIs(t *testing.T) {
 			{Type: execution.MountBind, Source: "/safe", Target: "/safe", ReadOnly: true},
 			{Type: execution.MountTmpfs, Target: "/tmp"},
 		},
-		Limits: execution.Limits{Memory: 64 << 30},
+		Limits: execution.Limits{Memory: 64 << 30, PIDs: 9999, CPUs: 64},
 	})
 	text := strings.Join(list, "; ")
-	for _, part := range []string{"profile dev", "bridge", "user root", "no memory limit", "processes", "processors", "system call", "/src"} {
+	for _, part := range []string{"profile dev", "bridge", "user root", "no memory limit", "processes", "processors", "system call", "/src", "64 GiB", "9999 processes", "64 processors"} {
 		if !strings.Contains(text, part) {
 			t.Errorf("%q does not tell of %s", text, part)
 		}

@@ -101,7 +101,7 @@ func (a *app) removeSandboxes(ctx context.Context, engine engine, names []string
 
 func removeSandbox(ctx context.Context, engine engine, list []docker.Sandbox, name string, force bool) error {
 	at := slices.IndexFunc(list, func(s docker.Sandbox) bool {
-		return name != "" && (s.Name == name || strings.HasPrefix(s.ID, name) || strings.HasPrefix(name, s.ID))
+		return s.Name == name || len(name) >= 4 && (strings.HasPrefix(s.ID, name) || strings.HasPrefix(name, s.ID))
 	})
 	if !force && at >= 0 && slices.Contains([]string{"running", "paused", "restarting"}, list[at].State) {
 		return fmt.Errorf("sandbox %s is %s, made by %s; to remove it nevertheless: pinfold rm --force %s",
