@@ -87,8 +87,8 @@ func TestAWarmupIsNotCounted(t *testing.T) {
 	r := rowOf(map[side]sampler{ours: fixed(1000, 1, 1, 1)})
 	r.warmup = true
 	got, err := meter{sides: allSides(), say: quiet}.measure(t.Context(), nil, r)
-	if err != nil || *got.Ours != 1 || got.Rounds[ours] != 3 {
-		t.Errorf("got %v in %v rounds, %v", got.Ours, got.Rounds, err)
+	if err != nil || *got.Ours != 1 || got.Samples[ours] != 3 {
+		t.Errorf("got %v from %v samples, %v", got.Ours, got.Samples, err)
 	}
 }
 
@@ -96,8 +96,8 @@ func TestSlowSidesGetFewerRounds(t *testing.T) {
 	r := rowOf(map[side]sampler{ours: fixed(1, 1, 1), engine: fixed(5)})
 	r.fewer = map[side]int{engine: 1}
 	got, err := meter{sides: allSides(), say: quiet}.measure(t.Context(), nil, r)
-	if err != nil || got.Rounds[engine] != 1 || got.Rounds[ours] != 3 {
-		t.Errorf("got rounds %v, %v", got.Rounds, err)
+	if err != nil || got.Samples[engine] != 1 || got.Samples[ours] != 3 {
+		t.Errorf("got samples %v, %v", got.Samples, err)
 	}
 }
 
@@ -149,5 +149,14 @@ func TestUnknownNamesAreRefused(t *testing.T) {
 	got, err := chooseRows(allRows(), []string{"read_1gib", "exec_true"})
 	if err != nil || len(got) != 2 || got[0].name != "exec_true" {
 		t.Errorf("got %v, %v", got, err)
+	}
+}
+
+func TestABurstIsManySamplesInOneTurn(t *testing.T) {
+	r := rowOf(map[side]sampler{ours: fixed(9, 1, 9, 1, 9, 2), host: fixed(1, 1, 1, 1, 1, 1)})
+	r.burst = 2
+	got, err := meter{sides: allSides(), say: quiet}.measure(t.Context(), nil, r)
+	if err != nil || got.Samples[ours] != 6 || *got.Ours != 5.5 {
+		t.Errorf("got %v from %v samples, %v", *got.Ours, got.Samples, err)
 	}
 }

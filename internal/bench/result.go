@@ -26,8 +26,8 @@ type result struct {
 	VsHost   *float64 `json:"vs_host"`
 	Ratio    string   `json:"ratio"`
 
-	// Rounds is how many samples the median of each side is taken from.
-	Rounds map[side]int `json:"rounds"`
+	// Samples is how many the median of each side is taken from.
+	Samples map[side]int `json:"samples"`
 
 	// Also is what else was seen on our side: the highest of all rounds.
 	Also map[string]float64 `json:"also,omitempty"`
@@ -53,14 +53,14 @@ type verdict struct {
 func newResult(r row, taken map[side][]reading) result {
 	res := result{
 		Name: r.name, Unit: r.unit, About: r.about,
-		Ratio:  "vs_engine = engine / ours, vs_host = host / ours",
-		Rounds: map[side]int{},
+		Ratio:   "vs_engine = engine / ours, vs_host = host / ours",
+		Samples: map[side]int{},
 	}
 	if r.more {
 		res.Ratio = "vs_engine = ours / engine, vs_host = ours / host"
 	}
 	for s, readings := range taken {
-		res.Rounds[s] = len(readings)
+		res.Samples[s] = len(readings)
 	}
 	res.Ours, res.Engine = medianOf(taken[ours]), medianOf(taken[engine])
 	res.CLI, res.Host = medianOf(taken[cli]), medianOf(taken[host])

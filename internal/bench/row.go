@@ -36,7 +36,8 @@ type row struct {
 
 	rounds int          // of each side
 	fewer  map[side]int // where a side is so slow that it gets fewer rounds
-	warmup bool         // one sample of each side is thrown away
+	burst  int          // samples in a row each time that it is a side's turn; 0 means 1
+	warmup bool         // one turn of each side is thrown away
 
 	// prepare makes the samplers of the sides that take part.
 	prepare func(ctx context.Context, b *bed) (map[side]sampler, error)
@@ -68,9 +69,8 @@ type meter struct {
 	say    func(format string, args ...any)
 }
 
-// sampleDeadline bounds one sample: nothing here takes that long unless it
-// hangs.
-const sampleDeadline = 3 * time.Minute
+// turnDeadline bounds one turn: nothing here takes that long unless it hangs.
+const turnDeadline = 3 * time.Minute
 
 // measure takes a row's samples, the sides in turns. A side that fails drops
 // out and the others go on.
@@ -91,23 +91,25 @@ func (m meter) measure(ctx context.Context, b *bed, r row) (result, error) {
 	if r.warmup {
 		first = -1
 	}
+	order := slices.Clone(m.sides)
 	for round := first; round < rounds; round++ {
-		for i := range m.sides {
-			// Nobody always comes first, or always after the same neighbour.
-			s := m.sides[(i+max(round, 0))%len(m.sides)]
+		// Nobody always comes first, or always after the same neighbour, who
+		// may have left work behind.
+		slices.Reverse(order)
+		for _, s := range order {
 			most, limited := r.fewer[s]
 			if samplers[s] == nil || failed[s] != nil || limited && round >= most {
 				continue
 			}
 			m.say("%s: round %d of %d: %s", r.name, max(round, 0)+1, rounds, s)
-			got, err := m.sample(ctx, samplers[s])
+			got, err := m.turn(ctx, samplers[s], r.burst)
 			switch {
 			case ctx.Err() != nil:
 				return newResult(r, nil), ctx.Err()
 			case err != nil:
 				failed[s] = fmt.Errorf("%s: %w", s, err)
 			case round >= 0:
-				taken[s] = append(taken[s], got)
+				taken[s] = append(taken[s], got...)
 			}
 		}
 	}
@@ -120,10 +122,19 @@ func (m meter) measure(ctx context.Context, b *bed, r row) (result, error) {
 	return newResult(r, taken), errors.Join(all...)
 }
 
-func (m meter) sample(ctx context.Context, take sampler) (reading, error) {
-	ctx, cancel := context.WithTimeout(ctx, sampleDeadline)
+// turn takes a side's samples of one round.
+func (m meter) turn(ctx context.Context, take sampler, burst int) ([]reading, error) {
+	ctx, cancel := context.WithTimeout(ctx, turnDeadline)
 	defer cancel()
-	return take(ctx)
+	var got []reading
+	for range max(burst, 1) {
+		one, err := take(ctx)
+		if err != nil {
+			return nil, err
+		}
+		got = append(got, one)
+	}
+	return got, nil
 }
 
 // median is the middle of values, or the mean of the two in the middle. It

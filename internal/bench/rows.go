@@ -35,7 +35,7 @@ func sameOn(work map[side]func(ctx context.Context) error) map[side]sampler {
 
 func execTrue() row {
 	return row{
-		name: "exec_true", unit: "ms", rounds: 40, warmup: true,
+		name: "exec_true", unit: "ms", rounds: 16, burst: 8, warmup: true,
 		about: "run true and learn how it ended",
 		prepare: func(_ context.Context, b *bed) (map[side]sampler, error) {
 			return sameOn(map[side]func(context.Context) error{

@@ -124,7 +124,7 @@ func makeSources(ctx context.Context, b *bed, size int64) error {
 
 func write4KiB() row {
 	return row{
-		name: "write_4kib", unit: "ms", rounds: 30, warmup: true,
+		name: "write_4kib", unit: "ms", rounds: 10, burst: 8, warmup: true,
 		about: "write a file of 4 KiB; engine and cli: copy one in",
 		prepare: func(ctx context.Context, b *bed) (map[side]sampler, error) {
 			return sameOn(writes(b, small)), makeSources(ctx, b, small)
@@ -135,7 +135,7 @@ func write4KiB() row {
 
 func read4KiB() row {
 	return row{
-		name: "read_4kib", unit: "ms", rounds: 30, warmup: true,
+		name: "read_4kib", unit: "ms", rounds: 10, burst: 8, warmup: true,
 		about: "read a file of 4 KiB; engine and cli: copy it out",
 		prepare: func(ctx context.Context, b *bed) (map[side]sampler, error) {
 			return sameOn(reads(b, small)), makeSources(ctx, b, small)
