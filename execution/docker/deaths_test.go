@@ -134,7 +134,10 @@ func TestForkBombIsBoundedAndKilled(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	proc, err := h.Start(t.Context(), execution.Command{Shell: `bomb() { bomb | bomb & }; bomb; sleep 1000`})
+	// One that multiplies, and one that stays.
+	proc, err := h.Start(t.Context(), execution.Command{
+		Shell: `(bomb() { bomb | bomb & }; bomb) & (while :; do sleep 1000 & done) & exec sleep 1000`,
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
