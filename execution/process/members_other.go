@@ -1,4 +1,4 @@
-//go:build unix && !darwin && !(linux && (amd64 || arm64))
+//go:build unix && !darwin && !linux
 
 package process
 

@@ -25,6 +25,7 @@ type nursery struct {
 	control *os.File
 	replies chan warden.Report
 	gone    chan struct{} // closed when the process has ended
+	reaps   bool          // orphans below it fall to it: not so under qemu-user
 
 	mu sync.Mutex // one request at a time
 }
@@ -44,10 +45,12 @@ func newNursery(null int) (*nursery, error) {
 	}
 	n := &nursery{pid: pid, control: ours, replies: make(chan warden.Report, 1), gone: make(chan struct{})}
 	go n.read()
-	if _, err := n.expect(warden.Ready); err != nil {
+	ready, err := n.expect(warden.Ready)
+	if err != nil {
 		n.close()
 		return nil, fmt.Errorf("the forked process did not come up: %w", err)
 	}
+	n.reaps = ready.Value == 1
 	return n, nil
 }
 
@@ -81,6 +84,9 @@ func (n *nursery) fork(register func(*supervisor)) (*supervisor, error) {
 	}
 	if err != nil {
 		_ = ours.Close()
+		if warden.IsGone(err) {
+			<-n.gone // it is on its way; then alive tells
+		}
 		return nil, err
 	}
 	s := &supervisor{pid: r.Value, control: ours, nursery: n}
@@ -213,7 +219,7 @@ func (p *pool) fork() (*supervisor, error) {
 	n := p.nursery
 	p.mu.Unlock()
 	s, err := n.fork(p.register)
-	if err != nil && warden.IsGone(err) {
+	if err != nil && !n.alive() {
 		if n, err = p.renew(n); err == nil {
 			s, err = n.fork(p.register)
 		}

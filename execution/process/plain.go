@@ -1,4 +1,4 @@
-//go:build unix && !(linux && (amd64 || arm64))
+//go:build unix
 
 package process
 
@@ -19,8 +19,6 @@ import (
 // command's process group and no more: what leaves that is out of its sight.
 type plainLauncher struct{}
 
-func newLauncher(int, bool) (launcher, error) { return plainLauncher{}, nil }
-
 func (plainLauncher) provenKill() bool        { return false }
 func (plainLauncher) oomKills() (int64, bool) { return 0, false }
 func (plainLauncher) close()                  {}
@@ -36,7 +34,7 @@ func (plainLauncher) launch(_ context.Context, l *launch) (tree, error) {
 		defer func() { _ = files[i].Close() }()
 	}
 	child, err := os.StartProcess(l.path, l.args, &os.ProcAttr{
-		Dir: l.dir, Env: l.env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true},
+		Dir: l.dir, Env: l.env, Files: files, Sys: &syscall.SysProcAttr{Setsid: true, Setctty: l.tty},
 	})
 	if err != nil {
 		return nil, &launchError{launchExec, err}

@@ -1,5 +1,3 @@
-//go:build linux && (amd64 || arm64)
-
 package process
 
 import (
@@ -15,8 +13,8 @@ import (
 
 // A procStat is the part of /proc/PID/stat that is needed here.
 type procStat struct {
-	parent, group int
-	zombie        bool
+	parent, group   int
+	zombie, stopped bool
 }
 
 // readStat looks at one process. It is false when there is none.
@@ -28,7 +26,8 @@ func readStat(pid int) (procStat, bool) {
 	if at < 0 || at+4 >= n {
 		return procStat{}, false
 	}
-	s := procStat{zombie: buffer[at+2] == 'Z' || buffer[at+2] == 'X'}
+	state := buffer[at+2]
+	s := procStat{zombie: state == 'Z' || state == 'X', stopped: state == 'T'}
 	rest := buffer[at+4 : n]
 	s.parent, rest = cutNumber(rest)
 	s.group, _ = cutNumber(rest)
@@ -153,6 +152,17 @@ func isBelow(root, pid int) bool {
 		pid = stat.parent
 	}
 	return false
+}
+
+// groupMembers lists the living processes of a group.
+func groupMembers(pgid int) []execution.ProcessInfo {
+	var pids []int
+	for pid, stat := range processes() {
+		if stat.group == pgid && !stat.zombie {
+			pids = append(pids, pid)
+		}
+	}
+	return describe(pids)
 }
 
 // describe tells what processes are, at most execution.MaxLeftovers of them.

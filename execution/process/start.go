@@ -28,12 +28,6 @@ func (h *handle) Start(ctx context.Context, cmd execution.Command) (execution.Pr
 		close(p.gone)
 		return nil, h.failure(op, path, err)
 	}
-	if err := ctx.Err(); err != nil {
-		// It came too late: nobody will wait for it.
-		p.force()
-		<-p.tree.drained()
-		return nil, h.failure(op, "", err)
-	}
 	if cmd.TTY != nil {
 		return terminalProc{p}, nil
 	}

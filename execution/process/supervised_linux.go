@@ -5,6 +5,7 @@ package process
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"time"
 
@@ -24,6 +25,12 @@ func newLauncher(null int, firstProcess bool) (launcher, error) {
 	p, err := newPool(null)
 	if err != nil {
 		return nil, err
+	}
+	if !p.nursery.reaps {
+		// It says that it is Linux, and lets orphans get away: so does
+		// qemu-user.
+		p.close()
+		return plainLauncher{}, nil
 	}
 	s := &supervisors{pool: p}
 	if firstProcess {
@@ -47,24 +54,43 @@ func (s *supervisors) close() {
 const startDeadline = 2 * time.Second
 
 func (s *supervisors) launch(ctx context.Context, l *launch) (tree, error) {
-	sup, err := s.sendJob(&warden.Job{
-		Path: l.path, Dir: l.dir, Args: l.args, Env: l.env, Files: l.files, TTY: l.tty,
-	})
-	if err != nil {
-		return nil, err
+	job := &warden.Job{Path: l.path, Dir: l.dir, Args: l.args, Env: l.env, Files: l.files, TTY: l.tty}
+	for tries := 0; ; tries++ {
+		sup, err := s.pool.get()
+		if err != nil {
+			return nil, &launchError{launchFork, err}
+		}
+		t, err := s.launchOn(ctx, sup, job)
+		// A supervisor that has waited may have been killed meanwhile. A socket
+		// that is closed with something unread in it says so: then the job was
+		// not read, and another may have it.
+		if err == nil || !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) || tries > maxIdle {
+			return t, err
+		}
 	}
-	stop := context.AfterFunc(ctx, func() { _ = sup.control.SetReadDeadline(time.Now().Add(startDeadline)) })
-	answer, err := warden.Read(sup.control)
-	stop()
-	_ = sup.control.SetReadDeadline(time.Time{})
+}
+
+func (s *supervisors) launchOn(ctx context.Context, sup *supervisor, job *warden.Job) (tree, error) {
+	if err := warden.AskRun(sup.control, job); err != nil {
+		if errors.Is(err, unix.E2BIG) {
+			s.pool.put(sup) // nothing was sent
+			return nil, &launchError{launchExec, err}
+		}
+		s.pool.drop(sup)
+		return nil, &launchError{launchFork, err}
+	}
+	answer, err := sup.answer(ctx)
 	t := &supervisedTree{
 		owner: s, supervisor: sup,
 		endedC: make(chan struct{}), drainedC: make(chan struct{}),
 	}
 	switch {
-	case err != nil && ctx.Err() != nil:
+	case errors.Is(err, os.ErrDeadlineExceeded):
 		t.abandon()
 		return nil, ctx.Err()
+	case errors.Is(err, unix.ECONNRESET):
+		s.pool.drop(sup)
+		return nil, &launchError{launchFork, err}
 	case err != nil:
 		// The command has killed its supervisor before that could say so much
 		// as that there is a command.
@@ -79,33 +105,25 @@ func (s *supervisors) launch(ctx context.Context, l *launch) (tree, error) {
 	return t, nil
 }
 
+// answer waits for the answer to a job.
+func (s *supervisor) answer(ctx context.Context) (warden.Report, error) {
+	late := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		defer close(late)
+		_ = s.control.SetReadDeadline(time.Now().Add(startDeadline))
+	})
+	r, err := warden.Read(s.control)
+	if !stop() {
+		<-late
+		_ = s.control.SetReadDeadline(time.Time{})
+	}
+	return r, err
+}
+
 // stages translates what a supervisor says.
 var stages = map[warden.Stage]launchStage{
 	warden.StageFork: launchFork, warden.StageSetup: launchSetup,
 	warden.StageDir: launchDir, warden.StageExec: launchExec,
-}
-
-// sendJob finds a supervisor that takes the job. Idle ones may have been killed
-// in the meantime; what they did not get they did not start.
-func (s *supervisors) sendJob(job *warden.Job) (*supervisor, error) {
-	for tries := 0; ; tries++ {
-		sup, err := s.pool.get()
-		if err != nil {
-			return nil, &launchError{launchFork, err}
-		}
-		err = warden.AskRun(sup.control, job)
-		switch {
-		case err == nil:
-			return sup, nil
-		case errors.Is(err, unix.E2BIG):
-			s.pool.put(sup) // nothing was sent
-			return nil, &launchError{launchExec, err}
-		}
-		s.pool.drop(sup)
-		if !warden.IsGone(err) || tries > maxIdle {
-			return nil, &launchError{launchFork, err}
-		}
-	}
 }
 
 // supervisedTree is a command under a supervisor.

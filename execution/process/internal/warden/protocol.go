@@ -45,7 +45,7 @@ type Kind uint32
 
 // The kinds of report.
 const (
-	Ready   Kind = iota + 1 // the nursery has given up what was the host's
+	Ready   Kind = iota + 1 // the nursery has given up what was the host's; Value is 1 where it is a subreaper
 	Forked                  // Value is the pid of a supervisor
 	Started                 // Value is the pid of the leader, which has become its program
 	Failed                  // Value is an errno, Flags a Stage

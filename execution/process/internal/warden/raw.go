@@ -69,6 +69,7 @@ type workspace struct {
 	name          [16]byte
 
 	// Of the process itself.
+	orphans int32 // 1 where those below fall to this process, 0 where that cannot be
 	signals int32 // a signalfd for SIGCHLD, or -1 where there is none
 	leader  int32 // the child to report, 0 when it has ended
 	busy    int32 // the host does not know yet that nothing is left

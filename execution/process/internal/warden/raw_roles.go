@@ -24,7 +24,7 @@ func nursery(w *workspace) {
 	dropFiles(w)
 	dropMemory(w)
 	watchChildren(w)
-	tell(w, Ready, 0, 0)
+	tell(w, Ready, w.orphans, 0)
 	for {
 		timeout := int64(-1)
 		if w.signals < 0 {

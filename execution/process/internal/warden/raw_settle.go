@@ -23,7 +23,11 @@ func detach(w *workspace) {
 		sys(unix.SYS_RT_SIGACTION, sig, uintptr(unsafe.Pointer(&w.action)), 0, 8, 0, 0)
 	}
 	sys3(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&w.name)), 0)
-	sys3(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0)
+	_, errno := sys3(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0)
+	w.orphans = 0
+	if errno == 0 {
+		w.orphans = 1
+	}
 }
 
 // watchChildren gets a descriptor that tells when a child ends.
