@@ -3,6 +3,7 @@ package guest
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -197,6 +198,9 @@ func feed(s *wire.Stream, r io.Reader) error {
 			return err
 		}
 		n, readErr := r.Read(b)
+		if n < 0 || n > len(b) {
+			return &wire.ReadError{Err: fmt.Errorf("a reader returned %d for a buffer of %d bytes", n, len(b))}
+		}
 		if err := sender.Send(n); err != nil {
 			return err
 		}
