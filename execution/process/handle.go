@@ -77,7 +77,8 @@ func (h *handle) usable(ctx context.Context) error {
 }
 
 // Destroy kills every process that was started here, with all that descends
-// from it. Files stay: they are the host's.
+// from it. Files stay: they are the host's. A Write or Read of the caller's that
+// does not return is left behind after two seconds.
 func (h *handle) Destroy(ctx context.Context) error {
 	h.mu.Lock()
 	h.closed = true
@@ -98,10 +99,8 @@ func (h *handle) Destroy(ctx context.Context) error {
 		p.force()
 	}
 	for i, p := range processes {
-		select {
-		case <-p.gone:
-		case <-ctx.Done():
-			err := fmt.Errorf("%w: %d commands may still have processes", ctx.Err(), len(processes)-i)
+		if err := p.awaitGone(ctx); err != nil {
+			err = fmt.Errorf("%w: of %d commands processes may be left", err, len(processes)-i)
 			return h.failure("destroy", "", err)
 		}
 	}

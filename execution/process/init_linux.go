@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"runtime"
 	"strconv"
 	"sync"
 	"time"
@@ -25,11 +26,35 @@ type initDuties struct {
 }
 
 func newInitDuties() *initDuties {
+	reserveThreads()
 	i := &initDuties{children: make(chan os.Signal, 1), stop: make(chan struct{})}
 	i.oom = openOOMCounter()
 	signal.Notify(i.children, unix.SIGCHLD)
 	i.done.Go(i.run)
 	return i
+}
+
+// reserveThreads has the Go runtime start threads and keep them. A container has
+// a limit on processes, and a command that reaches it must not be able to keep
+// the runtime from starting a thread when it needs one: it would give up the
+// whole program.
+func reserveThreads() {
+	const spare = 8
+	n := runtime.GOMAXPROCS(0) + spare
+	var up, down sync.WaitGroup
+	release := make(chan struct{})
+	up.Add(n)
+	for range n {
+		down.Go(func() {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			up.Done()
+			<-release
+		})
+	}
+	up.Wait()
+	close(release)
+	down.Wait()
 }
 
 func (i *initDuties) run() {

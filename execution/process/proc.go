@@ -19,6 +19,10 @@ const (
 	graceLimit = time.Second
 )
 
+// writerGrace is how long Destroy waits for the caller's writers and readers to
+// return once all processes are dead.
+const writerGrace = 2 * time.Second
+
 // A proc is a command that was started. It is an [execution.Process].
 type proc struct {
 	h       *handle
@@ -30,6 +34,7 @@ type proc struct {
 	oomMark int64 // of the memory control group's counter, at the start
 
 	done   chan struct{} // the status is final
+	killed chan struct{} // killing has come to its end
 	gone   chan struct{} // nothing is left: no process, no descriptor, no goroutine of ours
 	forced chan struct{} // closed when there is no more time to be polite
 
@@ -51,7 +56,8 @@ type proc struct {
 func newProc(h *handle, cmd execution.Command) *proc {
 	return &proc{
 		h: h, cmd: cmd,
-		done: make(chan struct{}), gone: make(chan struct{}), forced: make(chan struct{}),
+		done: make(chan struct{}), killed: make(chan struct{}),
+		gone: make(chan struct{}), forced: make(chan struct{}),
 	}
 }
 
@@ -142,6 +148,28 @@ func (p *proc) force() {
 	p.startKiller()
 }
 
+// awaitGone waits, after force, until nothing is left of a command. When all
+// that is left is a writer of the caller's that does not return, it is not
+// waited for much longer.
+func (p *proc) awaitGone(ctx context.Context) error {
+	select {
+	case <-p.gone:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	case <-p.killed:
+	}
+	timer := time.NewTimer(writerGrace)
+	defer timer.Stop()
+	select {
+	case <-p.gone:
+	case <-timer.C:
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	return nil
+}
+
 // startKiller starts killing once. mu is held.
 func (p *proc) startKiller() {
 	if p.killing || p.finished || !p.started {
@@ -152,6 +180,7 @@ func (p *proc) startKiller() {
 }
 
 func (p *proc) kill() {
+	defer close(p.killed)
 	grace := p.cmd.Grace
 	if grace == 0 {
 		grace = execution.DefaultGrace

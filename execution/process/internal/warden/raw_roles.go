@@ -20,9 +20,9 @@ const lookOften = 2
 //go:nocheckptr
 func nursery(w *workspace) {
 	detach(w)
-	setInherited(w)
 	dropFiles(w)
 	dropMemory(w)
+	setInherited(w)
 	watchChildren(w)
 	tell(w, Ready, w.orphans, 0)
 	for {

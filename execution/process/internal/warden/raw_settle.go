@@ -9,12 +9,14 @@ import (
 )
 
 // detach takes a copy of the host out of the host's session and away from its
-// signals, and makes it the one that orphans below it fall to.
+// signals, makes it the one that orphans below it fall to, and keeps others of
+// the same user from reading its memory and tracing it.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
 func detach(w *workspace) {
+	sys3(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 0, 0)
 	sys3(unix.SYS_SETSID, 0, 0, 0)
 	// Signals are blocked already; those that the host ignores would stay
 	// ignored across execve.
@@ -45,14 +47,15 @@ func watchChildren(w *workspace) {
 	}
 }
 
-// setInherited sets what the commands are to inherit, and then has the process
-// be one that no other of the same user may read the memory of, or trace. That
-// also takes its files in /proc from the user, so that it comes second.
+// setInherited sets what the commands are to inherit. The score's file belongs
+// to the user only while the process is dumpable, which it may be for a moment,
+// with nothing left in it to see.
 //
 //go:nosplit
 //go:norace
 //go:nocheckptr
 func setInherited(w *workspace) {
+	sys3(unix.SYS_PRCTL, unix.PR_SET_DUMPABLE, 1, 0)
 	if fd, errno := open(&w.oomPath, unix.O_WRONLY); errno == 0 {
 		sys3(unix.SYS_WRITE, fd, uintptr(unsafe.Pointer(&w.oomScore)), uintptr(w.oomLength))
 		sys3(unix.SYS_CLOSE, fd, 0, 0)
