@@ -31,6 +31,9 @@ func Fork(control, null int) (pid int, err error) {
 	}
 	defer func() { _ = unix.Munmap(mapping) }()
 	w := workspaceOf(mapping)
+	w.entry.nursery = reflect.ValueOf(nursery).Pointer()
+	w.entry.supervisor = reflect.ValueOf(supervisor).Pointer()
+	w.entry.leader = reflect.ValueOf(leader).Pointer()
 	w.control, w.null = int32(control), int32(null) //nolint:gosec // file descriptors
 	w.page = uintptr(os.Getpagesize())              //nolint:gosec // a small number
 	copy(w.name[:], "pinfold-watch")

@@ -25,19 +25,16 @@ func afterFork()
 //go:noescape
 func sys(number, a1, a2, a3, a4, a5, a6 uintptr) (result, errno uintptr)
 
-// clone makes a process that takes up a role on the given stack, whose end is
-// given since it grows down. With flags of SIGCHLD alone it has a copy of all
-// memory, as after fork.
+// clone makes a process that starts with the function at entry, on the given
+// stack, whose end is given since it grows down. With flags of SIGCHLD alone it
+// has a copy of all memory, as after fork. The function must not return.
+//
+// It is entered by its address and not by its name, since for a name the
+// compiler would put a piece between assembler and Go that tells the race
+// detector of the call.
 //
 //go:noescape
-func clone(flags, stack uintptr, role uintptr, w *workspace) (pid, errno uintptr)
-
-// The roles that clone knows, by the names of the functions.
-const (
-	roleNursery = iota
-	roleSupervisor
-	roleLeader
-)
+func clone(flags, stack, entry uintptr, w *workspace) (pid, errno uintptr)
 
 // controlFD is the one descriptor that a forked process keeps: its end of the
 // socket to the host. 0, 1 and 2 are /dev/null.
@@ -55,6 +52,7 @@ type workspace struct {
 	leaderStack [stackSize]byte
 
 	// Set by the host before the fork.
+	entry         struct{ nursery, supervisor, leader uintptr } // where the roles' functions are
 	control, null int32
 	page          uintptr   // the size of one
 	code          [256]span // mapped from files and to be kept
@@ -136,7 +134,7 @@ func workspaceOf(mapping []byte) *workspace {
 func fork(w *workspace) (pid uintptr, errno syscall.Errno) {
 	stack := uintptr(unsafe.Pointer(&w.stack)) + stackSize
 	beforeFork()
-	pid, failed := clone(uintptr(unix.SIGCHLD), stack, roleNursery, w)
+	pid, failed := clone(uintptr(unix.SIGCHLD), stack, w.entry.nursery, w)
 	afterFork()
 	return pid, syscall.Errno(failed)
 }

@@ -45,7 +45,7 @@ func nursery(w *workspace) {
 		}
 		// The copy starts at the top of its own copy of this stack.
 		stack := uintptr(unsafe.Pointer(&w.stack)) + stackSize
-		pid, errno := clone(uintptr(unix.SIGCHLD), stack, roleSupervisor, w)
+		pid, errno := clone(uintptr(unix.SIGCHLD), stack, w.entry.supervisor, w)
 		sys3(unix.SYS_CLOSE, uintptr(w.files[0]), 0, 0)
 		if errno != 0 {
 			tell(w, Failed, int32(errno), uint32(StageFork))
@@ -140,7 +140,7 @@ func start(w *workspace) bool {
 	// process stands still meanwhile: that is vfork, which saves copying what
 	// is thrown away at once. With a stack of its own it disturbs nothing.
 	stack := uintptr(unsafe.Pointer(&w.leaderStack)) + stackSize
-	pid, errno := clone(unix.CLONE_VM|unix.CLONE_VFORK|uintptr(unix.SIGCHLD), stack, roleLeader, w)
+	pid, errno := clone(unix.CLONE_VM|unix.CLONE_VFORK|uintptr(unix.SIGCHLD), stack, w.entry.leader, w)
 	// The word is an errno with a stage above it. The pipe brings none when it
 	// is closed by execve; reading it also waits where vfork does not.
 	w.word = uint64(errno) | uint64(StageFork)<<32

@@ -23,11 +23,11 @@ ok:
 	MOVQ	$0, errno+64(FP)
 	RET
 
-// func clone(flags, stack uintptr, role uintptr, w *workspace) (pid, errno uintptr)
+// func clone(flags, stack, entry uintptr, w *workspace) (pid, errno uintptr)
 TEXT ·clone(SB),NOSPLIT,$0-48
 	MOVQ	flags+0(FP), DI
 	MOVQ	stack+8(FP), SI
-	MOVQ	role+16(FP), R13
+	MOVQ	entry+16(FP), R13
 	MOVQ	w+24(FP), R12
 	MOVQ	$0, DX
 	MOVQ	$0, R10
@@ -47,19 +47,13 @@ ok:
 	MOVQ	$0, errno+40(FP)
 	RET
 child:
-	// As if called by nobody: a return address of 0, and the argument above it.
-	// The jump is an indirect one since the linker would otherwise add what
-	// comes from here on to the stack that the caller uses.
+	// As if called by nobody: a return address of 0. The argument is where
+	// either calling convention of Go has the first one, in AX and on the
+	// stack; X15 is 0 by one of them.
 	SUBQ	$32, SP
 	MOVQ	$0, 0(SP)
 	MOVQ	R12, 8(SP)
+	MOVQ	R12, AX
+	XORPS	X15, X15
 	XORL	BP, BP
-	LEAQ	·nursery(SB), AX
-	CMPQ	R13, $0
-	JEQ	enter
-	LEAQ	·supervisor(SB), AX
-	CMPQ	R13, $1
-	JEQ	enter
-	LEAQ	·leader(SB), AX
-enter:
-	JMP	AX
+	JMP	R13

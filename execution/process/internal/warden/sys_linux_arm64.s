@@ -23,11 +23,11 @@ ok:
 	MOVD	ZR, errno+64(FP)
 	RET
 
-// func clone(flags, stack uintptr, role uintptr, w *workspace) (pid, errno uintptr)
+// func clone(flags, stack, entry uintptr, w *workspace) (pid, errno uintptr)
 TEXT ·clone(SB),NOSPLIT,$0-48
 	MOVD	flags+0(FP), R0
 	MOVD	stack+8(FP), R1
-	MOVD	role+16(FP), R20
+	MOVD	entry+16(FP), R20
 	MOVD	w+24(FP), R19
 	MOVD	$0, R2
 	MOVD	$0, R3
@@ -46,20 +46,12 @@ ok:
 	MOVD	ZR, errno+40(FP)
 	RET
 child:
-	// As if called by nobody: a return address of 0, and the argument above the
-	// place where that is kept. The jump is an indirect one since the linker
-	// would otherwise add what comes from here on to the stack that the caller
-	// uses.
+	// As if called by nobody: a return address of 0. The argument is where
+	// either calling convention of Go has the first one, in R0 and on the stack
+	// above the place for the return address.
 	SUB	$32, RSP
 	MOVD	R19, 8(RSP)
+	MOVD	R19, R0
 	MOVD	ZR, R29
 	MOVD	ZR, R30
-	MOVD	$·nursery(SB), R1
-	CMP	$0, R20
-	BEQ	enter
-	MOVD	$·supervisor(SB), R1
-	CMP	$1, R20
-	BEQ	enter
-	MOVD	$·leader(SB), R1
-enter:
-	JMP	(R1)
+	JMP	(R20)
