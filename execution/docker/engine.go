@@ -114,7 +114,8 @@ type createRequest struct {
 	CapDrop     []string
 	CapAdd      []string
 	SecurityOpt []string
-	Memory      int64 // 0 is no limit; swap is never added
+	Seccomp     string // a profile in docker's format, or seccompOff; "" is the engine's default
+	Memory      int64  // 0 is no limit; swap is never added
 	NanoCPUs    int64
 	PIDs        int64
 	Storage     int64

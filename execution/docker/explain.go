@@ -70,7 +70,7 @@ func (c *Context) deathReason(ctx context.Context, id string, s *stream) string 
 	case f.oom && f.exitCode == killed:
 		return "out of memory"
 	case f.died && f.exitCode == killed:
-		return "its first process was killed (SIGKILL): by the kernel, from inside, or by an engine that was stopped"
+		return "its first process was killed (SIGKILL): by the kernel, from inside, by an engine that stopped, or because it was removed"
 	case f.died:
 		return guestEnd(f.exitCode, s)
 	case f.destroyed:

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
@@ -49,6 +50,7 @@ type moby struct {
 	proto  string
 	addr   string
 	tls    *tls.Config // nil for none
+	podman atomic.Bool // known once info was asked
 	dialer func(ctx context.Context, network, addr string) (net.Conn, error)
 }
 
@@ -135,10 +137,18 @@ func (m *moby) info(ctx context.Context) (engineInfo, error) {
 	if err != nil {
 		return engineInfo{}, err
 	}
-	return newInfo(info, version), nil
+	told := newInfo(info, version)
+	m.podman.Store(told.Podman)
+	return told, nil
 }
 
 func (m *moby) create(ctx context.Context, req createRequest) (string, error) {
+	if m.podman.Load() {
+		var err error
+		if req, err = m.forPodman(req); err != nil {
+			return "", err
+		}
+	}
 	config, host, platform := req.translate(m.apiVersion())
 	made, err := call(ctx, "create container", createLimit, func(ctx context.Context) (container.CreateResponse, error) {
 		return m.cli.ContainerCreate(ctx, config, host, nil, platform, req.Name)
@@ -213,6 +223,7 @@ func (m *moby) commit(ctx context.Context, id string, req commitRequest) (string
 	made, err := call(ctx, "commit image", commitLimit, func(ctx context.Context) (container.CommitResponse, error) {
 		return m.cli.ContainerCommit(ctx, id, container.CommitOptions{
 			Reference: req.Reference, Comment: req.Comment, Changes: req.Changes,
+			Config: &container.Config{}, // Podman wants a body.
 		})
 	})
 	return made.ID, err

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -61,6 +62,9 @@ func (r createRequest) translate(api string) (*container.Config, *container.Host
 			Ulimits: []*container.Ulimit{{Name: "core"}},
 		},
 	}
+	if r.Seccomp != "" {
+		host.SecurityOpt = append(slices.Clone(host.SecurityOpt), "seccomp="+r.Seccomp)
+	}
 	if r.PIDs > 0 {
 		host.PidsLimit = &r.PIDs
 	}
@@ -105,7 +109,10 @@ func (m mountRequest) tmpfs() string {
 	if m.ReadOnly {
 		access = "ro"
 	}
-	options := fmt.Sprintf("%s,exec,nosuid,nodev,size=%d,nr_inodes=%d,mode=%o", access, m.Size, m.MaxInodes, m.Mode)
+	options := fmt.Sprintf("%s,exec,nosuid,nodev,size=%d,mode=%o", access, m.Size, m.Mode)
+	if m.MaxInodes > 0 {
+		options += fmt.Sprintf(",nr_inodes=%d", m.MaxInodes)
+	}
 	if m.Owner != nil {
 		options += fmt.Sprintf(",uid=%d,gid=%d", m.Owner.UID, m.Owner.GID)
 	}

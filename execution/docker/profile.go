@@ -77,15 +77,16 @@ func profileControls(spec execution.Spec) controls {
 	return c
 }
 
-// securityOptions are the controls in the engine's words. The system call
-// filter is off only by its relaxation.
-func (c controls) securityOptions() []string {
-	filter := "unconfined"
+// seccomp is the system call filter in the engine's words. It is off only by
+// its relaxation.
+func (c controls) seccomp() string {
 	if c.Seccomp {
-		filter = seccompProfile
+		return seccompProfile
 	}
-	return []string{"no-new-privileges", "seccomp=" + filter}
+	return seccompOff
 }
+
+const seccompOff = "unconfined"
 
 // withDefaults fills in what the spec leaves open, apart from the user, which
 // depends on the image and the mounts. What is relaxed stays 0.

@@ -26,7 +26,8 @@ func request(spec execution.Spec, image string, who identity, labels map[string]
 		Entrypoint: []string{guestPath, "serve"},
 		Labels:     labels, Stdin: true, AutoRemove: true,
 		ReadOnly: spec.ReadOnly, Network: spec.Network, Runtime: spec.Runtime, Hostname: hostname,
-		CapDrop: []string{"ALL"}, CapAdd: profile.CapAdd, SecurityOpt: profile.securityOptions(),
+		CapDrop: []string{"ALL"}, CapAdd: profile.CapAdd,
+		SecurityOpt: []string{"no-new-privileges"}, Seccomp: profile.seccomp(),
 		Memory: spec.Limits.Memory, NanoCPUs: nanoCPUs(spec.Limits.CPUs), PIDs: spec.Limits.PIDs,
 		Storage: spec.Limits.Storage, OOMScoreAdj: oomScoreAdj,
 	}

@@ -97,7 +97,7 @@ func TestRelaxationsLiftOneControlEach(t *testing.T) {
 		execution.RelaxMemory:  func(r *createRequest) { r.Memory = 0 },
 		execution.RelaxPIDs:    func(r *createRequest) { r.PIDs = 0 },
 		execution.RelaxCPUs:    func(r *createRequest) { r.NanoCPUs = 0 },
-		execution.RelaxSeccomp: func(r *createRequest) { r.SecurityOpt = []string{"no-new-privileges", "seccomp=unconfined"} },
+		execution.RelaxSeccomp: func(r *createRequest) { r.Seccomp = seccompOff },
 	} {
 		want := all
 		lifted(&want)
@@ -150,10 +150,10 @@ func TestMountsInTheEnginesWords(t *testing.T) {
 			readOnly.BindOptions.ReadOnlyForceRecursive == row.nonRecursive {
 			t.Errorf("%s: what is mounted below a read-only mount stays writable: %+v", row.api, readOnly.BindOptions)
 		}
-		if got := host.Tmpfs["/d"]; got != "rw,exec,nosuid,nodev,size=1073741824,nr_inodes=262144,mode=1777" {
+		if got := host.Tmpfs["/d"]; got != "rw,exec,nosuid,nodev,size=1073741824,mode=1777,nr_inodes=262144" {
 			t.Errorf("tmpfs is %s", got)
 		}
-		if got := host.Tmpfs["/e"]; got != "ro,exec,nosuid,nodev,size=1048576,nr_inodes=1024,mode=700" {
+		if got := host.Tmpfs["/e"]; got != "ro,exec,nosuid,nodev,size=1048576,mode=700,nr_inodes=1024" {
 			t.Errorf("tmpfs is %s", got)
 		}
 	}
