@@ -95,11 +95,11 @@ func (s *session) run(ctx context.Context) (o outcome) {
 	defer s.closeOutputs()
 	defer s.restoreTerminal()
 
-	first, err := s.start(ctx)
+	early, err := s.start(ctx)
 	if err != nil {
-		return s.notStarted(first, err)
+		return s.notStarted(early, err)
 	}
-	o.status, o.err = s.attend(ctx, first)
+	o.status, o.err = s.attend(ctx, early)
 	o.code = endingCode(o.status, o.err)
 	return o
 }
@@ -116,29 +116,28 @@ func (s *session) closeOutputs() {
 }
 
 // notStarted is the outcome when there was no command.
-func (s *session) notStarted(sig execution.Signal, err error) outcome {
-	if sig == 0 {
-		return outcome{code: exitCode(err), err: err}
+func (s *session) notStarted(early []execution.Signal, err error) outcome {
+	if len(early) > 0 {
+		err = interruption(early[0])
 	}
-	err = interruption(sig)
 	return outcome{code: exitCode(err), err: err}
 }
 
-// start brings the command up in a goroutine of its own, and ends that by its
-// context when a signal comes, which it then returns. It always waits for it.
-func (s *session) start(ctx context.Context) (execution.Signal, error) {
+// start brings the command up in a goroutine of its own, which it always waits
+// for, and ends that by its context when a signal comes. It returns the signals
+// that came: the command may have started in spite of them.
+func (s *session) start(ctx context.Context) (early []execution.Signal, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	begun := make(chan error, 1)
 	go func() { begun <- s.begin(ctx) }()
-	var first execution.Signal
 	for {
 		select {
 		case err := <-begun:
-			return first, err
+			return early, err
 		case host := <-s.signals.c:
-			if sig, ends := endingSignal(host); ends && first == 0 {
-				first = sig
+			if sig, ends := endingSignal(host); ends {
+				early = append(early, sig)
 				cancel()
 			}
 		}
@@ -192,9 +191,9 @@ func (s *session) restoreTerminal() {
 }
 
 // attend waits for the command's end and passes signals and window sizes on.
-// first is a signal that came while the command was starting. Its goroutines
+// early are those that came while the command was starting. Its goroutines
 // (one waits, one controls, one may kill) have ended when it returns.
-func (s *session) attend(ctx context.Context, first execution.Signal) (execution.ExitStatus, error) {
+func (s *session) attend(ctx context.Context, early []execution.Signal) (execution.ExitStatus, error) {
 	started := time.Now()
 	waiting, cancel := context.WithCancel(ctx)
 	done := make(chan ended, 1)
@@ -206,8 +205,8 @@ func (s *session) attend(ctx context.Context, first execution.Signal) (execution
 	defer w.stop()
 	defer cancel()
 	s.resize(w.controls) // the window may have changed since the size was read
-	if first != 0 {
-		w.signal(ctx, first)
+	for _, sig := range early {
+		w.signal(ctx, sig)
 	}
 	for {
 		select {

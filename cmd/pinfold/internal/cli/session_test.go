@@ -166,6 +166,49 @@ func TestInterruptedWhileStarting(t *testing.T) {
 	}
 }
 
+// heedless is a backend whose Start succeeds though its context has ended:
+// the command was already on its way.
+type heedless struct {
+	execution.Context
+	starting func()
+}
+
+type heedlessHandle struct {
+	execution.Handle
+	starting func()
+}
+
+func (b heedless) Spawn(ctx context.Context, spec execution.Spec) (execution.Handle, error) {
+	h, err := b.Context.Spawn(ctx, spec)
+	return heedlessHandle{h, b.starting}, err
+}
+
+func (h heedlessHandle) Start(ctx context.Context, cmd execution.Command) (execution.Process, error) {
+	proc, err := h.Handle.Start(context.WithoutCancel(ctx), cmd)
+	h.starting()
+	return proc, err
+}
+
+// A command that has started in spite of two signals gets the first and is
+// killed by the second.
+func TestSignalsThatAreTooLateForTheStart(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		app := newTestApp(fake.Options{Shell: stubborn})
+		app.backends.open = func(context.Context, string, openOptions) (execution.Context, error) {
+			return heedless{app.backend, func() {
+				app.signals <- syscall.SIGINT
+				app.signals <- syscall.SIGINT
+				synctest.Wait()
+			}}, nil
+		}
+		if code := app.pinfold(t.Context(), "run", "-c", "line"); code != 137 {
+			t.Errorf("exit code %d, want 137", code)
+		}
+		left(t, app)
+	})
+}
+
 // A hang-up is final: nobody is left to press Ctrl-C again.
 func TestHangupKillsInTheEnd(t *testing.T) {
 	t.Parallel()
