@@ -74,9 +74,12 @@ func stdout1GiB() row {
 	}
 }
 
+// written is the file that the rows about writing write.
+const written = "written"
+
 // writes is the work of writing size bytes to a file on every side.
 func writes(b *bed, size int64) map[side]func(context.Context) error {
-	const name = "written"
+	const name = written
 	return map[side]func(context.Context) error{
 		ours:   func(ctx context.Context) error { return handleWrite(ctx, b.ours, name, size) },
 		host:   func(ctx context.Context) error { return handleWrite(ctx, b.host, name, size) },
@@ -122,12 +125,20 @@ func makeSources(ctx context.Context, b *bed, size int64) error {
 	return errors.Join(all...)
 }
 
+// remove removes a file on every side, if it is there.
+func (b *bed) remove(ctx context.Context, name string) error {
+	return errors.Join(
+		handleExec(ctx, b.ours, nil, "rm", "-f", name), handleExec(ctx, b.host, nil, "rm", "-f", name),
+		b.engineExec(ctx, io.Discard, "rm", "-f", b.box(name)),
+	)
+}
+
 func write4KiB() row {
 	return row{
 		name: "write_4kib", unit: "ms", rounds: 10, burst: 8, warmup: true,
 		about: "write a file of 4 KiB; engine and cli: copy one in",
-		prepare: func(ctx context.Context, b *bed) (map[side]sampler, error) {
-			return sameOn(writes(b, small)), makeSources(ctx, b, small)
+		prepare: func(_ context.Context, b *bed) (map[side]sampler, error) {
+			return sameOn(writes(b, small)), writeZeros(b.hostPath(sourceName(small)), small)
 		},
 		targets: []target{{text: "engine / ours, at least 10", limit: 10, atLeast: true, value: enginePerOurs}},
 	}
@@ -148,16 +159,20 @@ func write1GiB() row {
 	return row{
 		name: "write_1gib", unit: "MiB/s", more: true, rounds: 3,
 		about: "write a file of 1 GiB; engine and cli: copy one in",
-		prepare: func(ctx context.Context, b *bed) (map[side]sampler, error) {
+		prepare: func(_ context.Context, b *bed) (map[side]sampler, error) {
 			samplers := throughputs(writes(b, large))
 			for s, take := range samplers {
 				samplers[s] = func(ctx context.Context) (reading, error) {
-					// Nobody pays for what the one before left to be written.
+					// Nobody pays for what the one before left to be written,
+					// or for an old file's share of the memory limit.
+					if err := b.remove(ctx, written); err != nil {
+						return reading{}, err
+					}
 					syncDisks()
 					return take(ctx)
 				}
 			}
-			return samplers, makeSources(ctx, b, large)
+			return samplers, writeZeros(b.hostPath(sourceName(large)), large)
 		},
 		targets: largeTargets(),
 	}
@@ -168,7 +183,7 @@ func read1GiB() row {
 		name: "read_1gib", unit: "MiB/s", more: true, rounds: 3,
 		about: "read a file of 1 GiB; engine and cli: copy it out",
 		prepare: func(ctx context.Context, b *bed) (map[side]sampler, error) {
-			return throughputs(reads(b, large)), makeSources(ctx, b, large)
+			return throughputs(reads(b, large)), errors.Join(b.remove(ctx, written), makeSources(ctx, b, large))
 		},
 		targets: largeTargets(),
 	}
