@@ -29,7 +29,9 @@ func TestConformance(t *testing.T) {
 			if !row.present {
 				t.Skip("not asked for, or the engine has no such runtime")
 			}
-			executiontest.Run(t, harness(row.spec))
+			h := harness(row.spec)
+			h.Large = name == "default" && !testing.Short()
+			executiontest.Run(t, h)
 		})
 	}
 }
