@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"sync"
 	"time"
 
@@ -70,6 +71,22 @@ func newContext(opts Options) (*Context, error) {
 	}
 	c.buffers.New = func() any { return new([bufferSize]byte) }
 	return c, nil
+}
+
+// withDefaults fills in what was left out.
+func (o Options) withDefaults() (Options, error) {
+	if o.Dir == "" {
+		dir, err := os.Getwd()
+		if err != nil {
+			return o, err
+		}
+		o.Dir = dir
+	}
+	if o.Env == nil {
+		o.Env = CleanEnv(os.Environ())
+	}
+	o.Env = slices.Clip(slices.Clone(o.Env))
+	return o, nil
 }
 
 // Type is "process".

@@ -184,10 +184,16 @@ func (r *fileReader) failure(err error) error {
 	if err == nil || errors.Is(err, io.EOF) {
 		return err
 	}
-	if r.closed.Load() {
+	var ours *os.PathError
+	switch {
+	case r.closed.Load():
 		err = execution.ErrClosed
+	case errors.As(err, &ours) && ours.Path == r.f.Name():
+		err = mapError(ours.Err)
+	default:
+		return err // the writer's
 	}
-	return r.h.failure("read file", r.path, mapError(err))
+	return r.h.failure("read file", r.path, err)
 }
 
 // Close closes the file. Closing it again does nothing.

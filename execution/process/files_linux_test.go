@@ -58,7 +58,7 @@ func (w *writerFrom) ReadFrom(r io.Reader) (int64, error) {
 }
 
 func TestTransfersHandOutTheFileItself(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	from := &readerTo{Reader: strings.NewReader("0123456789")}
 	if err := h.WriteFile(t.Context(), "file", from, execution.WriteOptions{}); err != nil || !from.file {
 		t.Errorf("%v; got a file: %v", err, from.file)
@@ -93,7 +93,7 @@ func TestTransfersHandOutTheFileItself(t *testing.T) {
 }
 
 func TestSpecialFilesAreRefused(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	if err := unix.Mkfifo(h.Dir()+"/fifo", 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +122,7 @@ func TestSpecialFilesAreRefused(t *testing.T) {
 func TestWriteIgnoresUmask(t *testing.T) {
 	old := unix.Umask(0o077)
 	defer unix.Umask(old)
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	for path, want := range map[string]fs.FileMode{
 		"a/b/file": 0o644, "a": fs.ModeDir | 0o755, "a/b": fs.ModeDir | 0o755, "other": 0o666,
 	} {
@@ -144,7 +144,7 @@ func TestWriteIgnoresUmask(t *testing.T) {
 
 func TestWriteKeepsOwnerAndMode(t *testing.T) {
 	needRoot(t)
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	path := h.Dir() + "/file"
 	if err := os.WriteFile(path, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -162,13 +162,13 @@ func TestWriteKeepsOwnerAndMode(t *testing.T) {
 }
 
 func TestWriteFailuresLeaveNothing(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	ended, cancel := context.WithCancel(t.Context())
 	cancel()
 	if err := execution.WriteFile(t.Context(), h, "old", []byte("as it was")); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Mkdir(h.Dir()+"/dir", 0o755); err != nil { //nolint:gosec // as directories are
+	if err := os.Mkdir(h.Dir()+"/dir", 0o755); err != nil {
 		t.Fatal(err)
 	}
 	for name, row := range map[string]struct {
@@ -206,9 +206,9 @@ func TestWriteFailuresLeaveNothing(t *testing.T) {
 
 func TestWriteWithoutSpace(t *testing.T) {
 	needRoot(t)
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	dir := h.Dir() + "/small"
-	if err := os.Mkdir(dir, 0o755); err != nil { //nolint:gosec // as directories are
+	if err := os.Mkdir(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=1m,nr_inodes=5"); err != nil {
@@ -235,7 +235,7 @@ func TestWriteWithoutSpace(t *testing.T) {
 
 func TestWriteToMountPoint(t *testing.T) {
 	needRoot(t)
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	source := filepath.Join(t.TempDir(), "source")
 	for _, path := range []string{source, h.Dir() + "/target"} {
 		if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
@@ -259,7 +259,7 @@ func TestWriteToMountPoint(t *testing.T) {
 }
 
 func TestReadAfterDestroy(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	if err := execution.WriteFile(t.Context(), h, "file", make([]byte, 1<<20)); err != nil {
 		t.Fatal(err)
 	}

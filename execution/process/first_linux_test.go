@@ -235,15 +235,15 @@ func TestUnprivileged(t *testing.T) {
 		t.Fatal(err)
 	}
 	for dir := binary; dir != "/tmp" && dir != "/"; dir = filepath.Dir(dir) {
-		if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // it must be open to others
+		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
 	}
 	closed := t.TempDir()
-	if err := os.WriteFile(closed+"/file", []byte("old"), 0o666); err != nil { //nolint:gosec // likewise
+	if err := os.WriteFile(closed+"/file", []byte("old"), 0o666); err != nil {
 		t.Fatal(err)
 	}
-	if err := errors.Join(os.Chmod(closed+"/file", 0o666), os.Chmod(closed, 0o755)); err != nil { //nolint:gosec // likewise
+	if err := errors.Join(os.Chmod(closed+"/file", 0o666), os.Chmod(closed, 0o755)); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithTimeout(t.Context(), 2*hang)

@@ -21,13 +21,13 @@ func plant(t *testing.T, dir string, names ...string) {
 	for _, name := range names {
 		link, target, isLink := strings.Cut(name, "->")
 		path := filepath.Join(dir, link)
-		err := os.MkdirAll(filepath.Dir(path), 0o755) //nolint:gosec // as directories are
+		err := os.MkdirAll(filepath.Dir(path), 0o755)
 		switch {
 		case err != nil:
 		case isLink:
 			err = os.Symlink(target, path)
 		case strings.HasSuffix(name, "/"):
-			err = os.MkdirAll(path, 0o755) //nolint:gosec // as directories are
+			err = os.MkdirAll(path, 0o755)
 		default:
 			err = os.WriteFile(path, []byte(name), 0o600)
 		}
@@ -49,7 +49,7 @@ func collect(t *testing.T, seq iter.Seq2[execution.FileInfo, error]) (names []st
 }
 
 func TestGlob(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	plant(t, h.Dir(), "a/x.go", "a/y.txt", "a.go", "a-b/x.go", "a/b/c/deep.go", ".hidden/x.go", "bad\xff/n\xfe.go",
 		"link->a", "loop->.", "dead->nothing", "sp ace/[x].go", "z/")
 	for pattern, want := range map[string][]string{
@@ -87,7 +87,7 @@ func TestGlob(t *testing.T) {
 
 // TestWalkInPieces has directories with more entries than a walk may hold.
 func TestWalkInPieces(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	var want []string
 	for i := range 1000 {
 		want = append(want, fmt.Sprintf("%04d", i))
@@ -119,7 +119,7 @@ func TestWalkInPieces(t *testing.T) {
 }
 
 func TestWalkOfWhatCannotBeRead(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	// A tree whose paths are too long for the kernel to take.
 	run(t, h, `n=$(printf %0200d 0); for i in $(seq 30); do mkdir "$n" && cd "$n" && : > file || exit 1; done`)
 	n := len(collect(t, h.Glob(t.Context(), ".", "**/file")))
@@ -140,10 +140,13 @@ func TestWalkOfWhatCannotBeRead(t *testing.T) {
 }
 
 func TestListStopsWhenTold(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	plant(t, h.Dir(), "a", "b", "c/d")
 	n := 0
-	for range h.Glob(t.Context(), ".", "**") {
+	for _, err := range h.Glob(t.Context(), ".", "**") {
+		if err != nil {
+			t.Fatal(err)
+		}
 		if n++; n == 2 {
 			break
 		}

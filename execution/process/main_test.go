@@ -59,9 +59,11 @@ func newTestContext(tb testing.TB, opts Options) *Context {
 	return c
 }
 
+// newTestHandle is for tests of what takes supervisors.
 func newTestHandle(tb testing.TB) (*Context, execution.Handle) {
 	tb.Helper()
 	c := newTestContext(tb, Options{})
+	needSupervisors(tb, c)
 	return c, spawn(tb, c)
 }
 

@@ -101,13 +101,13 @@ func (n *nursery) expect(kind warden.Kind) (warden.Report, error) {
 	defer late.Stop()
 	select {
 	case r := <-n.replies:
-		switch r.Kind {
-		case kind:
-			return r, nil
-		case warden.Failed:
+		if r.Kind == warden.Failed {
 			return r, unix.Errno(r.Value)
 		}
-		return r, fmt.Errorf("unexpected report %d", r.Kind)
+		if r.Kind != kind {
+			return r, fmt.Errorf("unexpected report %d", r.Kind)
+		}
+		return r, nil
 	case <-n.gone:
 		return warden.Report{}, io.EOF
 	case <-late.C:

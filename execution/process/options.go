@@ -1,10 +1,5 @@
 package process
 
-import (
-	"os"
-	"slices"
-)
-
 // Options say how commands are run. The zero value is good for a program that
 // runs commands for its user.
 type Options struct {
@@ -55,22 +50,6 @@ func CleanEnv(env []string) []string {
 		clean = append(clean, "PATH="+defaultPath)
 	}
 	return clean
-}
-
-// withDefaults fills in what was left out.
-func (o Options) withDefaults() (Options, error) {
-	if o.Dir == "" {
-		dir, err := os.Getwd()
-		if err != nil {
-			return o, err
-		}
-		o.Dir = dir
-	}
-	if o.Env == nil {
-		o.Env = CleanEnv(os.Environ())
-	}
-	o.Env = slices.Clip(slices.Clone(o.Env))
-	return o, nil
 }
 
 // backendType is Context.Type.

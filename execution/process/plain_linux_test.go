@@ -13,6 +13,9 @@ import (
 
 // TestPlainConformance checks what other systems use on this one.
 func TestPlainConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes as long as the other")
+	}
 	executiontest.Run(t, executiontest.Harness{
 		New: func(tb testing.TB) execution.Context {
 			tb.Helper()

@@ -16,6 +16,14 @@ import (
 
 func poolOf(c *Context) *pool { return c.launcher.(*supervisors).pool }
 
+// needSupervisors skips a test where there are none, as under qemu-user.
+func needSupervisors(tb testing.TB, c *Context) {
+	tb.Helper()
+	if _, ok := c.launcher.(*supervisors); !ok {
+		tb.Skip("orphans get away here")
+	}
+}
+
 // nurseryOf is the pid of the nursery, below which everything is.
 func nurseryOf(c *Context) int {
 	p := poolOf(c)

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -102,8 +103,7 @@ func checkProgram(path string) error {
 // programError says what it means that a program's file gave an error.
 func programError(err error) error {
 	mapped := mapError(err)
-	switch kindOf(err) {
-	case execution.ErrNotFound, execution.ErrNotDir:
+	if kind := kindOf(err); errors.Is(kind, execution.ErrNotFound) || errors.Is(kind, execution.ErrNotDir) {
 		return notFoundError{fmt.Errorf("%w: %w", execution.ErrCommandNotFound, mapped)}
 	}
 	return fmt.Errorf("%w: %w", execution.ErrCannotRun, mapped)
@@ -116,6 +116,6 @@ type notFoundError struct{ error }
 func (e notFoundError) Unwrap() error { return e.error }
 
 func isNotFound(err error) bool {
-	_, ok := err.(notFoundError)
-	return ok
+	var missing notFoundError
+	return errors.As(err, &missing)
 }

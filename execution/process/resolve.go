@@ -71,13 +71,8 @@ func isAboutDir(err error) bool {
 // and keeps the kernel's words. The path of an *fs.PathError is left out: the
 // caller names the path as it was given.
 func mapError(err error) error {
-	var pathErr *fs.PathError
-	if errors.As(err, &pathErr) && err == error(pathErr) {
-		err = pathErr.Err
-	}
-	var linkErr *os.LinkError
-	if errors.As(err, &linkErr) && err == error(linkErr) {
-		err = linkErr.Err
+	if outer, ok := err.(*fs.PathError); ok { //nolint:errorlint // only the outermost is ours
+		err = outer.Err
 	}
 	kind := kindOf(err)
 	if kind == nil {

@@ -32,8 +32,7 @@ func TestForkedProcessesHoldNothingOfTheHost(t *testing.T) {
 	}
 	defer func() { _ = file.Close() }()
 
-	c := newTestContext(t, Options{})
-	h := spawn(t, c)
+	c, h := newTestHandle(t)
 	// A job's own strings do not stay either.
 	secret := "PINFOLD_TEST_SECRET=" + canary
 	p, err := h.Start(t.Context(), execution.Command{Args: []string{"sleep", "1000"}, Env: []string{secret}})

@@ -6,6 +6,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -112,4 +113,28 @@ func startError(err error, l *launch) (path string, _ error) {
 		return l.path, fmt.Errorf("%w: not a program for this machine, and no script that says what runs it", execution.ErrCannotRun)
 	}
 	return l.path, programError(failed.err)
+}
+
+// mergeEnv joins environments. Of entries with the same name only the last one
+// stays, at its place: what a program does with two is its own affair, and no
+// two programs do the same.
+func mergeEnv(envs ...[]string) []string {
+	total := 0
+	for _, env := range envs {
+		total += len(env)
+	}
+	merged := make([]string, 0, total)
+	index := make(map[string]int, total)
+	for _, env := range envs {
+		for _, entry := range env {
+			name, _, _ := strings.Cut(entry, "=")
+			if i, ok := index[name]; ok {
+				merged[i] = entry
+				continue
+			}
+			index[name] = len(merged)
+			merged = append(merged, entry)
+		}
+	}
+	return merged
 }

@@ -15,7 +15,7 @@ import (
 )
 
 func TestStartErrors(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	for name, content := range map[string]string{
 		"script": "#!/bin/sh\necho ran \"$@\"\n", "lost": "#!/no/such/interpreter\n", "text": "echo no first line\n",
 		"binary": "\x7fELF\x01\x01\x01", "sub/tool": "#!/bin/sh\necho tool\n",
@@ -127,7 +127,7 @@ func TestEnvironment(t *testing.T) {
 }
 
 func TestCommandsDoNotInheritOddities(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	r := run(t, h, `grep -E '^Sig(Blk|Ign)' /proc/self/status; ulimit -Sn`)
 	lines := strings.Fields(string(r.Stdout))
 	if len(lines) != 5 || strings.Trim(lines[1], "0") != "" || strings.Trim(lines[3], "0") != "" {

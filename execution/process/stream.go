@@ -35,6 +35,7 @@ type stream struct {
 	from     io.ReaderFrom // w, where it can read by itself
 	budget   *budget
 	terminal bool
+	polls    [1]unix.PollFd // of copy's own
 
 	handed chan struct{} // closed when all has been handed on
 	n      int64         // bytes handed on
@@ -222,7 +223,8 @@ func (s *stream) ready() (n int64, err error) {
 
 // look says how much there is to read: 0 for nothing yet.
 func (s *stream) look(fd int) (int64, error) {
-	polls := []unix.PollFd{{Fd: int32(fd), Events: unix.POLLIN}}
+	polls := s.polls[:]
+	polls[0] = unix.PollFd{Fd: int32(fd), Events: unix.POLLIN}
 	for {
 		_, err := unix.Poll(polls, 0)
 		if errors.Is(err, syscall.EINTR) {

@@ -96,7 +96,7 @@ func (s *splicer) ReadFrom(r io.Reader) (total int64, err error) {
 }
 
 func TestWriterGetsThePipeItself(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	stdout, stderr := newSplicer(t), newSplicer(t)
 	status, err := finish(t, h, execution.Command{Shell: "seq 200000; seq 300 >&2", Stdout: stdout, Stderr: stderr})
 	want := run(t, h, "seq 200000 | cksum")
@@ -114,7 +114,7 @@ func TestWriterGetsThePipeItself(t *testing.T) {
 }
 
 func TestLimitHoldsForWriterWithPipe(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	for _, limit := range []int64{1, 100, 65_536, 1_000_003} {
 		stdout, stderr := newSplicer(t), newSplicer(t)
 		status, err := finish(t, h, execution.Command{
@@ -130,7 +130,7 @@ func TestLimitHoldsForWriterWithPipe(t *testing.T) {
 }
 
 func TestFailingWriterWithPipe(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	stdout := newSplicer(t)
 	stdout.refuse = io.ErrNoProgress
 	status, err := finish(t, h, execution.Command{Shell: "yes", Stdout: stdout})
@@ -141,7 +141,7 @@ func TestFailingWriterWithPipe(t *testing.T) {
 
 // A slow writer gets all of what a leader wrote that has long ended.
 func TestOutputInThePipeWhenTheLeaderEnds(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	var got bytes.Buffer
 	first := true
 	status, err := finish(t, h, execution.Command{
@@ -168,7 +168,7 @@ func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
 
 // Leftovers that write for ever are cut off, and not held up.
 func TestLeftoversThatWrite(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	var got int64
 	p, err := h.Start(t.Context(), execution.Command{
 		Shell:  `while :; do echo beat; echo beat >&3; sleep 0.01; done 3>beats & echo "$(printf 'a\033b')"; exit 4`,
@@ -203,7 +203,7 @@ func TestLeftoversThatWrite(t *testing.T) {
 }
 
 func TestStdinThatIsNeverRead(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	for name, line := range map[string]string{"not read": "exit 3", "closed": "exec <&-; exit 3", "read a little": "head -c 10; exit 3"} {
 		for kind, reader := range map[string]io.Reader{
 			"plain": io.LimitReader(zeros{}, 100<<20), "writes by itself": bytes.NewReader(make([]byte, 10<<20)),
@@ -221,7 +221,7 @@ type zeros struct{}
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
 func TestStdinThatFails(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	for kind, reader := range map[string]io.Reader{
 		"plain": io.MultiReader(strings.NewReader("x"), failing{}), "writes by itself": failing{},
 	} {
@@ -244,7 +244,7 @@ func (failing) WriteTo(w io.Writer) (int64, error) {
 // TestDestroyWithAStuckWriter has a writer that does not return. It cannot be
 // made to, and must not hold up what matters.
 func TestDestroyWithAStuckWriter(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	text := mark(t)
 	release, reached := make(chan struct{}), make(chan struct{})
 	var once sync.Once
@@ -269,7 +269,7 @@ func TestDestroyWithAStuckWriter(t *testing.T) {
 }
 
 func TestLongArguments(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	const longest = 128 << 10 // of one argument, with its NUL
 	for _, row := range []struct {
 		arg, args int
@@ -301,7 +301,7 @@ func TestLongArguments(t *testing.T) {
 }
 
 func TestTerminalJobControl(t *testing.T) {
-	_, h := newTestHandle(t)
+	h := spawn(t, newTestContext(t, Options{}))
 	in, keyboard := io.Pipe()
 	var screen bytes.Buffer
 	var mu sync.Mutex

@@ -164,7 +164,7 @@ func newTempFile(dir string) (*tempFile, error) {
 	file, err := unix.Openat(fd, name, unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0o600)
 	if err != nil {
 		_ = unix.Close(fd)
-		if kindOf(err) == execution.ErrPermission {
+		if errors.Is(kindOf(err), execution.ErrPermission) {
 			return nil, fmt.Errorf("%w: its directory cannot be written to, so that nothing can take its place", mapError(err))
 		}
 		return nil, mapError(err)
@@ -196,7 +196,11 @@ func (h *handle) fill(ctx context.Context, t *tempFile, r io.Reader) error {
 	if usable := h.usable(ctx); usable != nil {
 		return usable
 	}
-	return mapError(err)
+	var ours *fs.PathError
+	if errors.As(err, &ours) && ours.Path == t.Name() {
+		return mapError(ours.Err)
+	}
+	return fmt.Errorf("read what is to be written: %w", err)
 }
 
 func (h *handle) copyTo(f *os.File, r io.Reader) error {

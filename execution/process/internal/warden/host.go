@@ -35,7 +35,7 @@ func Fork(control, null int) (pid int, err error) {
 	w.entry.supervisor = reflect.ValueOf(supervisor).Pointer()
 	w.entry.leader = reflect.ValueOf(leader).Pointer()
 	w.control, w.null = int32(control), int32(null) //nolint:gosec // file descriptors
-	w.page = uintptr(os.Getpagesize())              //nolint:gosec // a small number
+	w.page = uintptr(os.Getpagesize())
 	copy(w.name[:], "pinfold-watch")
 	copy(w.oomPath[:], "/proc/self/oom_score_adj")
 	copy(w.mapsPath[:], "/proc/self/maps")
@@ -49,7 +49,7 @@ func Fork(control, null int) (pid int, err error) {
 	if errno != 0 {
 		return 0, os.NewSyscallError("fork", errno)
 	}
-	return int(child), nil //nolint:gosec // a pid
+	return int(child), nil
 }
 
 // setInheritance decides what the commands inherit. It undoes for them what the

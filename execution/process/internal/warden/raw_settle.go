@@ -73,9 +73,9 @@ func setInherited(w *workspace) {
 //go:nocheckptr
 func dropFiles(w *workspace) {
 	// Out of the way first: both may lie among the numbers that they go to.
-	const clear = 10
-	control, _ := sys3(unix.SYS_FCNTL, uintptr(w.control), unix.F_DUPFD_CLOEXEC, clear)
-	null, _ := sys3(unix.SYS_FCNTL, uintptr(w.null), unix.F_DUPFD_CLOEXEC, clear)
+	const away = 10
+	control, _ := sys3(unix.SYS_FCNTL, uintptr(w.control), unix.F_DUPFD_CLOEXEC, away)
+	null, _ := sys3(unix.SYS_FCNTL, uintptr(w.null), unix.F_DUPFD_CLOEXEC, away)
 	for fd := uintptr(0); fd < controlFD; fd++ {
 		sys3(unix.SYS_DUP3, null, fd, 0)
 	}
@@ -189,13 +189,32 @@ func dropMapping(w *workspace, at uintptr) uintptr {
 	}
 	own := uintptr(unsafe.Pointer(w))
 	switch {
-	case special || start <= own && own < end:
+	case special:
+	case start <= own && own < end:
+		// The kernel makes one mapping of two neighbours that are alike.
+		dropRange(start, own)
+		dropRange(own+(uintptr(workspaceSize)+w.page-1)&^(w.page-1), end)
 	case shared || inode != 0 && !isCode(w, start):
 		sys3(unix.SYS_MUNMAP, start, end-start, 0)
 	default:
-		sys3(unix.SYS_MADVISE, start, end-start, unix.MADV_DONTNEED)
+		dropRange(start, end)
 	}
 	return at + 1
+}
+
+// dropRange gives back the content of memory of one's own, or where the kernel
+// does not take that, as for huge pages before Linux 5.18, the memory itself.
+//
+//go:nosplit
+//go:norace
+//go:nocheckptr
+func dropRange(start, end uintptr) {
+	if start >= end {
+		return
+	}
+	if _, errno := sys(unix.SYS_MADVISE, start, end-start, unix.MADV_DONTNEED, 0, 0, 0); errno != 0 {
+		sys(unix.SYS_MUNMAP, start, end-start, 0, 0, 0, 0)
+	}
 }
 
 // isCode reports whether an address lies in code that is to be kept.
