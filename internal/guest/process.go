@@ -117,8 +117,8 @@ type process struct {
 	stdout, stderr atomic.Int64 // bytes that the writers got
 
 	mu       sync.Mutex
-	localErr error // of a writer or the stdin reader, the first one
-	broken   error // what the guest did that it may not
+	localErr error       // of a writer or the stdin reader, the first one
+	broken   error       // what the guest did that it may not
 	late     *time.Timer // gives up on it; nil once it has ended
 
 	done   chan struct{} // closed when the following are final

@@ -34,6 +34,7 @@ func benchmark(b *testing.B, work func(b *testing.B, h execution.Handle)) {
 
 func BenchmarkExecTrue(b *testing.B) {
 	benchmark(b, func(b *testing.B, h execution.Handle) {
+		b.Helper()
 		for b.Loop() {
 			result, err := execution.Exec(b.Context(), h, execution.Command{Args: []string{"true"}})
 			if err != nil || !result.Success() {
@@ -47,6 +48,7 @@ const benchBytes = 64 << 20
 
 func BenchmarkStdout(b *testing.B) {
 	benchmark(b, func(b *testing.B, h execution.Handle) {
+		b.Helper()
 		b.SetBytes(benchBytes)
 		for b.Loop() {
 			p, err := h.Start(b.Context(), execution.Command{
@@ -69,6 +71,7 @@ func (counter) Write(p []byte) (int, error) { return len(p), nil }
 
 func BenchmarkStdin(b *testing.B) {
 	benchmark(b, func(b *testing.B, h execution.Handle) {
+		b.Helper()
 		b.SetBytes(benchBytes)
 		for b.Loop() {
 			p, err := h.Start(b.Context(), execution.Command{
@@ -92,6 +95,7 @@ func BenchmarkWriteFile(b *testing.B) {
 	for _, size := range []int64{4 << 10, benchBytes} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			benchmark(b, func(b *testing.B, h execution.Handle) {
+				b.Helper()
 				b.SetBytes(size)
 				for b.Loop() {
 					if err := h.WriteFile(b.Context(), "file", io.LimitReader(zeros{}, size), execution.WriteOptions{}); err != nil {
@@ -107,6 +111,7 @@ func BenchmarkReadFile(b *testing.B) {
 	for _, size := range []int64{4 << 10, benchBytes} {
 		b.Run(fmt.Sprint(size), func(b *testing.B) {
 			benchmark(b, func(b *testing.B, h execution.Handle) {
+				b.Helper()
 				if err := h.WriteFile(b.Context(), "file", io.LimitReader(zeros{}, size), execution.WriteOptions{}); err != nil {
 					b.Fatal(err)
 				}

@@ -115,14 +115,14 @@ func TestGuestRestsOnceAfterWork(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Hour)
-		if rests != 1 {
-			t.Errorf("rested %d times after the start", rests)
-		}
 		if err := c.Close(); err != nil {
 			t.Error(err)
 		}
 		if err := <-ended; err == nil {
 			t.Error("the guest ended without a reason")
+		}
+		if rests != 1 {
+			t.Errorf("rested %d times after the start", rests)
 		}
 	})
 }

@@ -345,3 +345,35 @@ func TestShortReadsAndSplicingShareTheirCredit(t *testing.T) {
 		t.Errorf("got %d bytes of %d; %s, %v", len(got), want, result, err)
 	}
 }
+
+func TestSendingOnStreamThatHasEndedDoesNotOutliveTheConnection(t *testing.T) {
+	r, w := io.Pipe()
+	host := New(t.Context(), &stuck{Reader: r, closed: make(chan struct{})}, Config{})
+	s, err := host.Open(t.Context(), nil, OpenOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	sent := make(chan error, 1)
+	go func() {
+		_, err := s.Sender(0).Write(make([]byte, MaxData))
+		sent <- err
+	}()
+	for _, b := range [][]byte{greeting(), frame(frameResult, 0, s.id, nil)} {
+		if _, err := w.Write(b); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := s.Result(); err != nil {
+		t.Fatal(err)
+	}
+	_ = w.Close()
+	host.Close(errTest)
+	select {
+	case err := <-sent:
+		if err == nil {
+			t.Error("it succeeded")
+		}
+	case <-time.After(patience):
+		t.Fatal("it hangs")
+	}
+}

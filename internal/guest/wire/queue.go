@@ -89,6 +89,8 @@ func (s *Stream) pushWait(h header, payload []byte) error {
 		case <-room:
 		case <-s.gone:
 			return s.failure()
+		case <-s.mux.done:
+			return s.failure()
 		}
 	}
 }
@@ -152,7 +154,7 @@ func (s *Stream) send(write func() error) error {
 		return nil
 	}
 	m.kickWriter() // which sees to the end
-	<-s.gone       // closed as soon as it is known why the connection ended
+	<-m.done
 	return s.failure()
 }
 
@@ -163,10 +165,16 @@ func (m *Mux) kickWriter() {
 	}
 }
 
+// failure is why nothing can be sent on the stream any more. One whose RESULT
+// has come has no error of its own.
 func (s *Stream) failure() error {
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.err
+	err := s.err
+	s.mu.Unlock()
+	if err == nil {
+		err = s.mux.Err()
+	}
+	return err
 }
 
 // readOn is how long a connection that cannot be written to is still read from:
