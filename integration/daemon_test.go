@@ -82,6 +82,7 @@ func (d *daemon) start(t *testing.T) {
 	// Its life is the test's, not that of a context.
 	d.cmd = exec.CommandContext(context.WithoutCancel(t.Context()), "dockerd", args...)
 	d.cmd.Stdout, d.cmd.Stderr = log, log
+	d.cmd.Env = append(os.Environ(), "TMPDIR="+d.dir)
 	// In a network of its own: an engine without a bridge removes docker0, and
 	// that one is the machine's.
 	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNET}
@@ -217,6 +218,9 @@ func shortDir(t *testing.T) string {
 			t.Error(err)
 		}
 	})
+	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // gVisor's sandbox looks for its files as nobody.
+		t.Fatal(err)
+	}
 	return dir
 }
 

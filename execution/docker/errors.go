@@ -20,7 +20,7 @@ var errRemoving = errors.New("removal is already in progress")
 func wordings() []wording {
 	return []wording{
 		// Docker 19.03 to 28, at create or start; Podman; containerd's shim.
-		{execution.ErrUnsupported, "runtime: the engine has no such runtime", []string{"unknown", "runtime"}},
+		{execution.ErrUnsupported, "runtime: the engine has no such runtime", []string{"unknown runtime"}},
 		{execution.ErrUnsupported, "runtime: the engine has no such runtime", []string{"runtime", "not found", "default oci"}},
 		{execution.ErrUnsupported, "runtime: the engine has no such runtime", []string{"invalid runtime name"}},
 		{execution.ErrUnsupported, "runtime: the engine cannot start it", []string{"fork/exec", "runtime"}},
