@@ -58,7 +58,8 @@ func ensure(ctx context.Context, engine Engine, ref string, opts Options) (Image
 	tried := &attempts{}
 	if opts.Pull != execution.PullAlways {
 		image, err := inspect(ctx, engine, ref, opts.Platform)
-		if err == nil || final(ctx, err) {
+		// An engine that cannot even answer that is stuck; it would pull no better.
+		if err == nil || final(ctx, err) || errors.Is(err, execution.ErrTimeout) {
 			return image, err
 		}
 		tried.add("", err)

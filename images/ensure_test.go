@@ -118,6 +118,9 @@ func TestEnsureAsksNoMoreThanItMust(t *testing.T) {
 		"no engine": {
 			engine: scripted{inspect: execution.ErrUnavailable}, ref: images.Minimal, asked: []string{"inspect"},
 		},
+		"engine that is stuck": {
+			engine: scripted{inspect: execution.ErrTimeout}, ref: images.Minimal, asked: []string{"inspect"},
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			got, err := images.Ensure(t.Context(), &test.engine, test.ref, test.opts)

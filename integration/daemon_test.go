@@ -218,7 +218,8 @@ func shortDir(t *testing.T) string {
 			t.Error(err)
 		}
 	})
-	if err := os.Chmod(dir, 0o755); err != nil { //nolint:gosec // gVisor's sandbox looks for its files as nobody.
+	// gVisor looks for its files as nobody.
+	if err := os.Chmod(dir, 0o755); err != nil {
 		t.Fatal(err)
 	}
 	return dir

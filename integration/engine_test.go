@@ -156,6 +156,7 @@ func TestAWedgedEngineHangsNobody(t *testing.T) {
 	image := d.image(t)
 	backend := newBackend(t, dockerOptionsAt(d.host))
 	h := newSandbox(t, backend, execution.Spec{Image: image})
+	spare := newSandbox(t, backend, execution.Spec{Image: image})
 	pending := start(t, h, execution.Command{Shell: "sleep 100000"})
 	d.freeze(t)
 	defer d.thaw(t)
@@ -180,10 +181,13 @@ func TestAWedgedEngineHangsNobody(t *testing.T) {
 		_, err := docker.New(ctx, dockerOptionsAt(d.host))
 		answered(t, ctx, frozen, "New", err)
 	})
+	calls.Go(func() { answered(t, ctx, frozen, "Destroy", spare.Destroy(ctx)) })
 	calls.Wait()
-	answered(t, ctx, frozen, "Destroy", h.Destroy(ctx))
 
 	d.thaw(t)
+	if err := spare.Destroy(t.Context()); err != nil {
+		t.Errorf("Destroy again, once the engine goes on: %v", err)
+	}
 	if err := h.Destroy(t.Context()); err != nil {
 		t.Errorf("Destroy once the engine goes on: %v", err)
 	}

@@ -46,6 +46,7 @@ func (c *Context) createContainer(ctx context.Context, req createRequest) (strin
 	case refused(err):
 		return "", err
 	}
+	c.addStray(req)
 	cleanup, cancelCleanup := cleanupContext(ctx)
 	defer cancelCleanup()
 	return "", errors.Join(err, c.removeStray(cleanup, req))

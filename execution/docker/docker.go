@@ -65,6 +65,8 @@ type Context struct {
 	process string // of this process, likewise
 	watch   *watcher
 
+	removing sync.WaitGroup // of strays; Add only under mu while not closed
+
 	mu      sync.Mutex
 	closed  bool
 	making  sync.WaitGroup                        // Spawns under way; Add only under mu while not closed
@@ -72,6 +74,7 @@ type Context struct {
 	handles map[*handle]struct{}
 	locks   map[string]chan struct{} // of what is being found out; see remember
 	guests  map[string]guestBinary   // by architecture
+	strays  map[string]createRequest // by labelSandbox
 	derived map[string]derivedImage  // by key
 	users   map[string]identity      // by image ID and name
 }
@@ -127,6 +130,7 @@ func newContext(ctx context.Context, e engine, opts Options, env environment) (*
 	c.caps = info.capabilities(e.local())
 	c.caps.StorageLimit = c.caps.StorageLimit || probeStorage(ctx, e, info)
 	c.watch = newWatcher(e, labelContext+"="+c.id)
+	c.watch.created = c.created
 	return c, nil
 }
 
@@ -189,7 +193,7 @@ func (c *Context) Close() error {
 	}
 	err := errors.Join(group.Wait(), errors.Join(errs...))
 	c.watch.stop()
-	return errors.Join(err, c.engine.close())
+	return errors.Join(err, c.removeStrays(ctx), c.engine.close())
 }
 
 // begin counts a Spawn as under way; Close ends its context and waits for done.

@@ -13,8 +13,9 @@ import (
 // with one subscription for all of them. It starts with the first container
 // and ends with stop.
 type watcher struct {
-	engine engine
-	label  string
+	engine  engine
+	label   string
+	created func(id string) // told of each container that is made; may be nil
 
 	mu       sync.Mutex
 	cancel   context.CancelFunc // nil before the start
@@ -167,6 +168,9 @@ func (w *watcher) record(e engineEvent) {
 	f := w.fates[e.ID]
 	if f == nil {
 		w.mu.Unlock()
+		if e.Action == "create" && w.created != nil {
+			w.created(e.ID)
+		}
 		return
 	}
 	var onPause func(bool)
