@@ -85,10 +85,22 @@ func (g *group) follow(child *os.Process) {
 	close(g.endedC)
 	g.mu.Unlock()
 	const first, most = 5 * time.Millisecond, 500 * time.Millisecond
-	for pause := first; !errors.Is(unix.Kill(-g.pid, 0), unix.ESRCH); pause = min(2*pause, most) {
+	for pause := first; g.lives(); pause = min(2*pause, most) {
 		time.Sleep(pause)
 	}
 	close(g.drainedC)
+}
+
+// lives reports whether anything of the group is left. Orphans of it fall to
+// this process where that is the first of a container; they are reaped here,
+// as they would count as living for ever.
+func (g *group) lives() bool {
+	for {
+		pid, err := unix.Wait4(-g.pid, nil, unix.WNOHANG, nil)
+		if pid <= 0 && !errors.Is(err, unix.EINTR) {
+			return !errors.Is(unix.Kill(-g.pid, 0), unix.ESRCH)
+		}
+	}
 }
 
 func (g *group) signal(sig execution.Signal) error {
