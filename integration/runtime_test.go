@@ -10,8 +10,6 @@ import (
 	"testing"
 
 	"github.com/pinfold-dev/pinfold/execution"
-	"github.com/pinfold-dev/pinfold/execution/docker"
-	"github.com/pinfold-dev/pinfold/execution/executiontest"
 )
 
 // gvisorDaemon is an engine of the test's own that has gVisor's runtime, set
@@ -36,26 +34,7 @@ func gvisorDaemon(t *testing.T) *daemon {
 	return startDaemon(t, "--config-file", file)
 }
 
-// Under gVisor the contract is the same.
-func TestConformanceUnderGVisor(t *testing.T) {
-	if testing.Short() {
-		t.Skip("the whole kit")
-	}
-	d := gvisorDaemon(t)
-	executiontest.Run(t, executiontest.Harness{
-		New: func(tb testing.TB) execution.Context {
-			tb.Helper()
-			backend, err := docker.New(tb.Context(), dockerOptionsAt(d.host))
-			if err != nil {
-				tb.Fatal(err)
-			}
-			return backend
-		},
-		Spec: execution.Spec{Image: d.image(t), Runtime: "runsc"},
-	})
-}
-
-// There, PID 1 can be killed from inside: the sandbox is lost, which is said.
+// Under gVisor PID 1 can be killed from inside: the sandbox is lost, which is said.
 func TestUnderGVisorAKilledFirstProcessIsALostSandbox(t *testing.T) {
 	d := gvisorDaemon(t)
 	h := newSandbox(t, newBackend(t, dockerOptionsAt(d.host)), execution.Spec{Image: d.image(t), Runtime: "runsc"})
