@@ -77,15 +77,45 @@ func (c *Context) removeStray(ctx context.Context, req createRequest) error {
 	return c.removeContainer(ctx, state.ID)
 }
 
+// Of removals that fail: an engine that meets a container in the middle of its
+// start or end may fail to take it apart, and leaves it "dead" until it is
+// asked again.
+const (
+	removeTries = 8
+	removePause = 25 * time.Millisecond // doubled each time
+)
+
 // removeContainer removes a container by force and returns once it has gone.
 // One that is gone already is no error.
 func (c *Context) removeContainer(ctx context.Context, id string) error {
-	err := c.engine.remove(ctx, id)
-	if errors.Is(err, errRemoving) {
-		err = c.engine.waitRemoved(ctx, id)
+	pause := removePause
+	for tries := 1; ; tries++ {
+		err := c.engine.remove(ctx, id)
+		if errors.Is(err, errRemoving) {
+			err = c.awaitRemoval(ctx, id)
+		}
+		if err == nil || errors.Is(err, execution.ErrNotFound) {
+			return nil
+		}
+		if !refused(err) || tries == removeTries {
+			return fmt.Errorf("container %s may be left: %w", shortID(id), err)
+		}
+		select {
+		case <-time.After(pause):
+			pause *= 2
+		case <-ctx.Done():
+			return fmt.Errorf("container %s may be left: %w; %w", shortID(id), err, context.Cause(ctx))
+		}
 	}
-	if err == nil || errors.Is(err, execution.ErrNotFound) {
-		return nil
+}
+
+// awaitRemoval waits for somebody else's removal, and looks whether it did it.
+func (c *Context) awaitRemoval(ctx context.Context, id string) error {
+	if err := c.engine.waitRemoved(ctx, id); err != nil {
+		return err
 	}
-	return fmt.Errorf("container %s may be left: %w", shortID(id), err)
+	if _, err := c.engine.inspect(ctx, id); err != nil {
+		return err
+	}
+	return fmt.Errorf("%w, and has failed", errRemoving)
 }
