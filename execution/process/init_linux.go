@@ -125,10 +125,12 @@ func reapAll() {
 // seconds of SIGKILL hangs in the kernel.
 const strayDeadline = 10 * time.Second
 
-// killStrays kills what falls to the nursery, or to the first process of a
-// container, when a supervisor is killed: every process below them that belongs
-// to no living supervisor. It is false when it cannot vouch for that.
-func (s *supervisors) killStrays(n *nursery) bool {
+// killStrays kills what a command has left whose supervisor was killed. It falls
+// to the nursery, or to the first process of a container, and is every process
+// below them that belongs to no living supervisor; or it carries a mark. It is
+// false when it cannot vouch for that.
+func (s *supervisors) killStrays(t *supervisedTree) bool {
+	n := t.supervisor.nursery
 	var roots []int
 	if n.alive() {
 		roots = append(roots, n.pid)
@@ -136,7 +138,7 @@ func (s *supervisors) killStrays(n *nursery) bool {
 	if s.init != nil {
 		roots = append(roots, os.Getpid())
 	}
-	if len(roots) == 0 {
+	if len(roots) == 0 && s.tags == nil {
 		return false
 	}
 	deadline := time.Now().Add(strayDeadline)
@@ -147,7 +149,7 @@ func (s *supervisors) killStrays(n *nursery) bool {
 			return false
 		}
 		clean++
-		if s.killStraysOnce(n, roots) > 0 {
+		if s.killStraysOnce(t, roots) > 0 {
 			clean = 0
 		}
 		time.Sleep(time.Millisecond)
@@ -155,14 +157,20 @@ func (s *supervisors) killStrays(n *nursery) bool {
 	return true
 }
 
-func (s *supervisors) killStraysOnce(n *nursery, roots []int) int {
+func (s *supervisors) killStraysOnce(t *supervisedTree, roots []int) (killed int) {
+	if s.tags != nil {
+		for _, pid := range t.family.members() {
+			signalMember(t.family, pid, unix.SIGKILL)
+			killed++
+		}
+		return killed
+	}
 	// A supervisor that was just forked and that nobody knows yet is none.
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	killed := 0
+	t.supervisor.nursery.mu.Lock()
+	defer t.supervisor.nursery.mu.Unlock()
 	for root, pids := range s.strays(roots) {
 		for _, pid := range pids {
-			signalBelow(root, pid, unix.SIGKILL)
+			signalMember(subtree{root}, pid, unix.SIGKILL)
 			killed++
 		}
 	}

@@ -70,7 +70,7 @@ func (g *group) follow(child *os.Process) {
 	res := leaderResult{at: time.Now()}
 	switch {
 	case err != nil:
-		res.lost, res.reason = true, err.Error()
+		res.lost, res.untraced, res.reason = true, true, err.Error()
 	default:
 		status, _ := state.Sys().(syscall.WaitStatus)
 		if status.Signaled() {

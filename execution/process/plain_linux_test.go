@@ -3,8 +3,6 @@
 package process
 
 import (
-	"errors"
-	"os"
 	"testing"
 
 	"github.com/pinfold-dev/pinfold/execution"
@@ -30,36 +28,46 @@ func TestPlainConformance(t *testing.T) {
 	})
 }
 
-// TestSupervisorsWhereOrphansGetAway runs a command under a supervisor also
-// where New would not use one, which is under qemu-user.
-func TestSupervisorsWhereOrphansGetAway(t *testing.T) {
-	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
+// TestMarkedConformance checks what kernels without subreapers need on one that
+// has them.
+func TestMarkedConformance(t *testing.T) {
+	if testing.Short() {
+		t.Skip("takes as long as the other")
+	}
+	executiontest.Run(t, executiontest.Harness{
+		New: func(tb testing.TB) execution.Context {
+			tb.Helper()
+			c, err := New(Options{Dir: tb.TempDir()})
+			if err != nil {
+				tb.Fatal(err)
+			}
+			c.launcher.(*supervisors).tags = newTags(false)
+			return c
+		},
+	})
+}
+
+// TestMarkFindsWhatGetsAway has processes fall to the first process of all, and
+// one change its mark.
+func TestMarkFindsWhatGetsAway(t *testing.T) {
+	c := newTestContext(t, Options{})
+	s, ok := c.launcher.(*supervisors)
+	if !ok {
+		t.Skip("there is a limit on resident memory")
+	}
+	s.tags = newTags(true)
+	h := spawn(t, c)
+	text := mark(t)
+	line := "sh -c 'setsid env -i sh -c \"ulimit -m 1000; sleep " + text + "\" & setsid sleep " + text + " &'; exec sleep " + text
+	p, err := h.Start(t.Context(), execution.Command{Shell: line})
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = null.Close() }()
-	p, err := newPool(int(null.Fd()))
-	if err != nil {
+	eventually(t, "it has started", func() bool { return len(withMark(text)) >= 3 })
+	if err := p.Kill(t.Context()); err != nil {
 		t.Fatal(err)
 	}
-	s := &supervisors{pool: p}
-	defer s.close()
-	fd := int(null.Fd())
-	for range 3 {
-		tr, err := s.launch(t.Context(), &launch{
-			path: "/bin/sh", args: []string{"sh", "-c", "exit 5"}, dir: "/", files: [3]int{fd, fd, fd},
-		})
-		if err != nil {
-			t.Fatal(err)
-		}
-		<-tr.drained()
-		if res := tr.result(); res.code != 5 {
-			t.Errorf("%+v", res)
-		}
-		_, err = s.launch(t.Context(), &launch{path: "/no/such", args: []string{"x"}, dir: "/", files: [3]int{fd, fd, fd}})
-		var failed *launchError
-		if !errors.As(err, &failed) || failed.stage != launchExec {
-			t.Errorf("%v", err)
-		}
+	if alive := withMark(text); len(alive) > 0 {
+		t.Errorf("alive after Kill: %v", alive)
 	}
 }

@@ -101,7 +101,7 @@ func (p *proc) Kill(ctx context.Context) error {
 	case <-ctx.Done():
 		return p.h.failure(op, "", ctx.Err())
 	}
-	if res := p.tree.result(); res.lost {
+	if res := p.tree.result(); res.untraced {
 		return p.h.failure(op, "", fmt.Errorf("%w: %s", execution.ErrLost, res.reason))
 	}
 	return nil

@@ -114,18 +114,16 @@ func descendants(root int) []int {
 	return found
 }
 
-// signalBelow sends signals to a process if it is still below root. A process
-// id says little: by the time of the signal it may be another's. A descriptor
-// of the process holds fast to it, so that one look afterwards is enough.
-func signalBelow(root, pid int, signals ...unix.Signal) {
+// signalMember sends signals to a process if it still belongs to a family. A
+// process id says little: by the time of the signal it may be another's. A
+// descriptor of the process holds fast to it, so that one look afterwards is
+// enough.
+func signalMember(f family, pid int, signals ...unix.Signal) {
 	fd, err := unix.PidfdOpen(pid, 0)
 	if err == nil {
 		defer func() { _ = unix.Close(fd) }()
 	}
-	if !isBelow(root, pid) {
-		return
-	}
-	if errors.Is(err, unix.ESRCH) {
+	if errors.Is(err, unix.ESRCH) || !f.has(pid) {
 		return
 	}
 	for _, sig := range signals {

@@ -18,6 +18,7 @@ import (
 // supervisors is the launcher for Linux.
 type supervisors struct {
 	pool *pool
+	tags *tags       // nil where the kernel has subreapers
 	init *initDuties // nil unless this is the first process of a container
 }
 
@@ -26,13 +27,13 @@ func newLauncher(null int, firstProcess bool) (launcher, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !p.nursery.reaps {
-		// It says that it is Linux, and lets orphans get away: so does
-		// qemu-user.
-		p.close()
-		return plainLauncher{}, nil
-	}
 	s := &supervisors{pool: p}
+	if !p.nursery.reaps {
+		if s.tags = newTags(firstProcess); s.tags == nil {
+			p.close()
+			return plainLauncher{}, nil
+		}
+	}
 	if firstProcess {
 		s.init = newInitDuties()
 	}
@@ -55,9 +56,13 @@ const startDeadline = 2 * time.Second
 
 func (s *supervisors) launch(ctx context.Context, l *launch) (tree, error) {
 	job := &warden.Job{Path: l.path, Dir: l.dir, Args: l.args, Env: l.env, Files: l.files, TTY: l.tty}
+	if s.tags != nil {
+		job.Mark = s.tags.take().tag
+	}
 	for tries := 0; ; tries++ {
 		sup, err := s.pool.get()
 		if err != nil {
+			s.retire(job.Mark)
 			return nil, &launchError{launchFork, err}
 		}
 		t, err := s.launchOn(ctx, sup, job)
@@ -65,8 +70,18 @@ func (s *supervisors) launch(ctx context.Context, l *launch) (tree, error) {
 		// that is closed with something unread in it says so: then the job was
 		// not read, and another may have it.
 		if err == nil || !errors.Is(err, unix.EPIPE) && !errors.Is(err, unix.ECONNRESET) || tries > maxIdle {
+			if err != nil {
+				s.retire(job.Mark)
+			}
 			return t, err
 		}
+	}
+}
+
+// retire forgets a mark that nothing has any more.
+func (s *supervisors) retire(mark uint64) {
+	if s.tags != nil {
+		s.tags.drop(mark)
 	}
 }
 
@@ -81,8 +96,11 @@ func (s *supervisors) launchOn(ctx context.Context, sup *supervisor, job *warden
 	}
 	answer, err := sup.answer(ctx)
 	t := &supervisedTree{
-		owner: s, supervisor: sup,
+		owner: s, supervisor: sup, family: subtree{sup.pid}, tag: job.Mark,
 		endedC: make(chan struct{}), drainedC: make(chan struct{}),
+	}
+	if s.tags != nil {
+		t.family = tagged{s.tags, t.tag}
 	}
 	switch {
 	case errors.Is(err, os.ErrDeadlineExceeded):
@@ -137,6 +155,8 @@ type supervisedTree struct {
 	// supervisor does not go to another command meanwhile.
 	mu         sync.Mutex
 	supervisor *supervisor
+	family     family
+	tag        uint64 // the mark, where there is one
 	res        leaderResult
 	hasEnded   bool
 	isDrained  bool
@@ -161,20 +181,48 @@ func (t *supervisedTree) read() {
 			t.lose()
 			return
 		}
-		t.mu.Lock()
 		if r.Flags&warden.Ended != 0 {
+			t.mu.Lock()
 			t.res = decodeStatus(r)
 			t.hasEnded = true
 			close(t.endedC)
+			t.mu.Unlock()
 		}
 		if r.Flags&warden.Drained != 0 {
+			t.awaitMarked()
+			t.mu.Lock()
 			t.isDrained = true
 			t.owner.pool.put(t.supervisor)
+			t.owner.retire(t.tag)
 			close(t.drainedC)
 			t.mu.Unlock()
 			return
 		}
+	}
+}
+
+// awaitMarked waits until no process has the command's mark, where there is
+// one: there, that the supervisor has no child says little. Twice nothing in a
+// row is nothing, since who forks while one looks is seen the second time.
+func (t *supervisedTree) awaitMarked() {
+	if t.owner.tags == nil {
+		return
+	}
+	const first, most = time.Millisecond, 100 * time.Millisecond
+	pause := first
+	for clean := 0; clean < 2; {
+		if len(t.family.members()) == 0 {
+			clean++
+			continue
+		}
+		clean = 0
+		t.mu.Lock()
+		if t.killing {
+			pause = first
+		}
 		t.mu.Unlock()
+		time.Sleep(pause)
+		pause = min(2*pause, most)
 	}
 }
 
@@ -197,7 +245,7 @@ func decodeStatus(r warden.Report) leaderResult {
 func (t *supervisedTree) abandon() {
 	_ = unix.Kill(t.supervisor.pid, unix.SIGKILL)
 	t.owner.pool.drop(t.supervisor)
-	t.owner.killStrays(t.supervisor.nursery)
+	t.owner.killStrays(t)
 }
 
 // lose handles the death of the supervisor. What was below it is killed where
@@ -206,7 +254,7 @@ func (t *supervisedTree) lose() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.owner.pool.drop(t.supervisor)
-	proven := t.owner.killStrays(t.supervisor.nursery)
+	proven := t.owner.killStrays(t)
 	if !t.hasEnded {
 		t.hasEnded = true
 		t.res = leaderResult{
@@ -221,7 +269,9 @@ func (t *supervisedTree) lose() {
 		}
 		close(t.endedC)
 	}
+	t.res.untraced = !proven
 	t.isDrained = true
+	t.owner.retire(t.tag)
 	close(t.drainedC)
 }
 
@@ -244,11 +294,11 @@ func (t *supervisedTree) terminate(asked map[int]bool) {
 	if t.isDrained {
 		return
 	}
-	for _, pid := range descendants(t.supervisor.pid) {
+	for _, pid := range t.family.members() {
 		if !asked[pid] {
 			asked[pid] = true
 			// One that is stopped would not know of it.
-			signalBelow(t.supervisor.pid, pid, unix.SIGTERM, unix.SIGCONT)
+			signalMember(t.family, pid, unix.SIGTERM, unix.SIGCONT)
 		}
 	}
 }
@@ -288,8 +338,8 @@ func (t *supervisedTree) killRound(wide bool) bool {
 	if wide {
 		// Somebody may have stopped the supervisor.
 		_ = unix.Kill(t.supervisor.pid, unix.SIGCONT)
-		for _, pid := range descendants(t.supervisor.pid) {
-			signalBelow(t.supervisor.pid, pid, unix.SIGKILL)
+		for _, pid := range t.family.members() {
+			signalMember(t.family, pid, unix.SIGKILL)
 		}
 	}
 	return true
@@ -301,7 +351,7 @@ func (t *supervisedTree) leftovers() []execution.ProcessInfo {
 	if t.isDrained {
 		return nil
 	}
-	return describe(descendants(t.supervisor.pid))
+	return describe(t.family.members())
 }
 
 // oomKills is 0 where this is not the first process of a container: then the

@@ -88,7 +88,8 @@ type leaderResult struct {
 	code         int              // where no signal ended it
 	signal       execution.Signal // where one did
 	reason       string           // where there is more to say
-	lost         bool             // nobody knows how it ended, nor what is left
+	lost         bool             // nobody knows how it ended
+	untraced     bool             // nobody knows what is left
 	user, system time.Duration
 	at           time.Time
 }

@@ -28,6 +28,7 @@ type request struct {
 	size  uint64 // bytes of the blob that follows
 	words uint64 // how many offsets the blob starts with
 	env   uint64 // which of them is the environment's first
+	mark  uint64 // RLIMIT_RSS of the leader, where not 0
 }
 
 // The blob of a job starts with offsets into itself: the program, the
@@ -36,7 +37,7 @@ type request struct {
 const firstArg = 2
 
 const (
-	requestSize = 32
+	requestSize = 40
 	reportSize  = 32
 )
 
@@ -85,6 +86,7 @@ type Job struct {
 	Env   []string
 	Files [3]int // descriptors for stdin, stdout and stderr
 	TTY   bool   // they are a terminal, to be the controlling one
+	Mark  uint64 // the limit RLIMIT_RSS, to tell the command's processes by; 0 for none
 }
 
 // AskFork asks a nursery for a supervisor at the other end of a socket. The
@@ -134,7 +136,7 @@ func encode(j *Job) (request, []byte, error) {
 	add(j.Path, j.Dir)
 	add(j.Args...)
 	word++
-	r := request{op: opRun, size: uint64(size), words: uint64(words), env: uint64(word)}
+	r := request{op: opRun, size: uint64(size), words: uint64(words), env: uint64(word), mark: j.Mark}
 	add(j.Env...)
 	if j.TTY {
 		r.flags = flagTTY
@@ -151,6 +153,7 @@ func send(control *os.File, r request, blob []byte, fds []int) error {
 	binary.NativeEndian.PutUint64(message[8:], r.size)
 	binary.NativeEndian.PutUint64(message[16:], r.words)
 	binary.NativeEndian.PutUint64(message[24:], r.env)
+	binary.NativeEndian.PutUint64(message[32:], r.mark)
 	message = append(message, blob...)
 	var rights []byte
 	if len(fds) > 0 {

@@ -65,6 +65,10 @@ func supervisor(w *workspace) {
 	sys3(unix.SYS_PRCTL, unix.PR_SET_CHILD_SUBREAPER, 1, 0)
 	sys3(unix.SYS_DUP3, uintptr(w.files[0]), controlFD, unix.O_CLOEXEC)
 	sys3(unix.SYS_CLOSE, uintptr(w.files[0]), 0, 0)
+	if w.signals >= 0 {
+		sys3(unix.SYS_CLOSE, uintptr(w.signals), 0, 0)
+	}
+	watchChildren(w)
 	for {
 		timeout := int64(-1)
 		switch {
@@ -209,6 +213,10 @@ func leader(w *workspace) {
 	}
 	if errno == 0 && w.request.flags&flagTTY != 0 {
 		_, errno = sys3(unix.SYS_IOCTL, 0, unix.TIOCSCTTY, 0)
+	}
+	if errno == 0 && w.request.mark != 0 {
+		w.limits = [2]uint64{w.request.mark, w.request.mark}
+		_, errno = sys(unix.SYS_PRLIMIT64, 0, unix.RLIMIT_RSS, uintptr(unsafe.Pointer(&w.limits)), 0, 0, 0)
 	}
 	if errno == 0 {
 		stage = StageDir

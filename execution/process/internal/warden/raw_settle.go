@@ -32,7 +32,8 @@ func detach(w *workspace) {
 	}
 }
 
-// watchChildren gets a descriptor that tells when a child ends.
+// watchChildren gets a descriptor that tells when a child ends. Each process
+// needs its own: under gVisor it tells of the children of who made it.
 //
 //go:nosplit
 //go:norace
