@@ -85,7 +85,9 @@ func (d *daemon) start(t *testing.T) {
 	d.cmd.Env = append(os.Environ(), "TMPDIR="+d.dir)
 	// In a network of its own: an engine without a bridge removes docker0, and
 	// that one is the machine's.
-	d.cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Cloneflags: syscall.CLONE_NEWNET}
+	d.cmd.SysProcAttr = &syscall.SysProcAttr{
+		Setsid: true, Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGTERM,
+	}
 	if err := d.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}

@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"github.com/docker/docker/api/types/container"
+	"github.com/docker/docker/api/types/events"
 
 	"github.com/pinfold-dev/pinfold/execution"
 	"github.com/pinfold-dev/pinfold/execution/docker"
@@ -192,6 +193,56 @@ func TestAWedgedEngineHangsNobody(t *testing.T) {
 		t.Errorf("Destroy once the engine goes on: %v", err)
 	}
 	eventually(t, "no container is left", func() error { return noneLeft(t, d) })
+}
+
+// A container that the engine makes when nobody waits for it any more does not
+// stay.
+func TestACreationThatIsGivenUpLeavesNothing(t *testing.T) {
+	t.Parallel()
+	d := startDaemon(t)
+	image := d.image(t)
+	var once sync.Once
+	var frozen time.Time
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	armed := make(chan struct{})
+	p := startProxyTo(t, d.host, func(method, path string) {
+		select {
+		case <-armed:
+		default:
+			return // the derived image is being made
+		}
+		if method == http.MethodPost && strings.Contains(path, "/containers/create") {
+			once.Do(func() {
+				d.freeze(t)
+				frozen = time.Now()
+				cancel()
+			})
+		}
+	})
+	backend := newBackend(t, dockerOptionsAt(p.host))
+	if err := newSandbox(t, backend, execution.Spec{Image: image}).Destroy(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	close(armed)
+	if _, err := backend.Spawn(ctx, execution.Spec{Image: image}); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	d.thaw(t)
+	// That there is none says nothing before there was one.
+	eventually(t, "the engine has made it and removed it", func() error {
+		done := map[events.Action]int{}
+		for _, e := range eventsSince(t, d.client, frozen) {
+			done[e.Action]++
+		}
+		if done[events.ActionCreate] == 0 || done[events.ActionDestroy] == 0 {
+			return errorf("the events are %v", done)
+		}
+		return nil
+	})
+	if err := noneLeft(t, d); err != nil {
+		t.Error(err)
+	}
 }
 
 // wedgeTime is when a call counts as hung although the engine is stuck. Each

@@ -26,11 +26,16 @@ type proxy struct {
 	paths   []string
 }
 
-// startProxy starts one, for the test. seen may be nil; it is called before
-// the request goes on to the engine.
+// startProxy starts one before the machine's engine, for the test. seen may be
+// nil; it is called before the request goes on to the engine.
 func startProxy(t *testing.T, seen func(method, path string)) *proxy {
 	t.Helper()
-	target, ok := strings.CutPrefix(world.engine.DaemonHost(), "unix://")
+	return startProxyTo(t, world.engine.DaemonHost(), seen)
+}
+
+func startProxyTo(t *testing.T, host string, seen func(method, path string)) *proxy {
+	t.Helper()
+	target, ok := strings.CutPrefix(host, "unix://")
 	if !ok {
 		t.Skip("the engine is not behind a socket")
 	}

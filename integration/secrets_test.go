@@ -11,13 +11,13 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/events"
 	"github.com/docker/docker/api/types/filters"
+	"github.com/docker/docker/client"
 	"github.com/docker/docker/pkg/stdcopy"
 
 	"github.com/pinfold-dev/pinfold/execution"
@@ -82,7 +82,7 @@ func TestSecretsStayInTheStream(t *testing.T) {
 	if err := h.Destroy(t.Context()); err != nil {
 		t.Error(err)
 	}
-	noCanary(t, "the events", eventsSince(t, since))
+	noCanary(t, "the events", marshal(t, eventsSince(t, world.engine, since)))
 }
 
 func TestSecretsOfTheCommandLineStayOffTheArguments(t *testing.T) {
@@ -174,24 +174,24 @@ func plainExec(t *testing.T, id, user, line string) []byte {
 	return out.Bytes()
 }
 
-// eventsSince is everything that the engine has told since.
-func eventsSince(t *testing.T, since time.Time) []byte {
+// eventsSince is everything that an engine has told since.
+func eventsSince(t *testing.T, engine *client.Client, since time.Time) []events.Message {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), hangTime)
 	defer cancel()
-	messages, failed := world.engine.Events(ctx, events.ListOptions{
+	messages, failed := engine.Events(ctx, events.ListOptions{
 		Since: fmt.Sprint(since.Unix()), Until: fmt.Sprint(time.Now().Unix()), Filters: filters.NewArgs(),
 	})
-	var all []string
+	var all []events.Message
 	for {
 		select {
 		case m := <-messages:
-			all = append(all, string(marshal(t, m)))
+			all = append(all, m)
 		case err := <-failed:
 			if err != nil && !errors.Is(err, io.EOF) {
 				t.Fatal(err)
 			}
-			return []byte(strings.Join(all, "\n"))
+			return all
 		}
 	}
 }

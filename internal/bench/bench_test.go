@@ -68,6 +68,25 @@ func TestThroughputsAreDividedTheOtherWay(t *testing.T) {
 	}
 }
 
+func TestAFailedTurnOfOthersIsCounted(t *testing.T) {
+	turn := 0
+	flaky := func(context.Context) (reading, error) {
+		if turn++; turn == 2 {
+			return reading{}, errors.New("broken")
+		}
+		return reading{value: 5}, nil
+	}
+	m := meter{sides: allSides(), say: quiet}
+	got, err := m.measure(t.Context(), nil, rowOf(map[side]sampler{engine: flaky}))
+	if err != nil || got.Failed[engine] != 1 || got.Samples[engine] != 2 || *got.Engine != 5 {
+		t.Errorf("got %v failed, %v taken, %v", got.Failed, got.Samples, err)
+	}
+	turn = 0
+	if _, err = m.measure(t.Context(), nil, rowOf(map[side]sampler{ours: flaky})); err == nil {
+		t.Error("our own failure was passed over")
+	}
+}
+
 func TestAFailedSideDropsOutAndIsReported(t *testing.T) {
 	broken := errors.New("broken")
 	m := meter{sides: allSides(), say: quiet}

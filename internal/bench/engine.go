@@ -42,8 +42,10 @@ func (b *bed) engineExec(ctx context.Context, stdout io.Writer, args ...string) 
 		return err
 	}
 	defer stream.Close()
+	// Of 200 streams at once, one may never end.
+	defer context.AfterFunc(ctx, stream.Close)()
 	if _, err := stdcopy.StdCopy(stdout, io.Discard, stream.Reader); err != nil {
-		return err
+		return errors.Join(context.Cause(ctx), err)
 	}
 	info, err := b.engine.ContainerExecInspect(ctx, created.ID)
 	if err != nil {

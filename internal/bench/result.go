@@ -29,6 +29,9 @@ type result struct {
 	// Samples is how many the median of each side is taken from.
 	Samples map[side]int `json:"samples"`
 
+	// Failed is how many turns of a side failed and are not in its median.
+	Failed map[side]int `json:"failed,omitempty"`
+
 	// Also is what else was seen on our side: the highest of all rounds.
 	Also map[string]float64 `json:"also,omitempty"`
 
@@ -54,7 +57,7 @@ func newResult(r row, taken map[side][]reading) result {
 	res := result{
 		Name: r.name, Unit: r.unit, About: r.about,
 		Ratio:   "vs_engine = engine / ours, vs_host = host / ours",
-		Samples: map[side]int{},
+		Samples: map[side]int{}, Failed: map[side]int{},
 	}
 	if r.more {
 		res.Ratio = "vs_engine = ours / engine, vs_host = ours / host"

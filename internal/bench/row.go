@@ -70,10 +70,11 @@ type meter struct {
 }
 
 // turnDeadline bounds one turn: nothing here takes that long unless it hangs.
-const turnDeadline = 3 * time.Minute
+const turnDeadline = 90 * time.Second
 
-// measure takes a row's samples, the sides in turns. A side that fails drops
-// out and the others go on.
+// measure takes a row's samples, the sides in turns. Where a turn fails, its
+// samples are lost; that is a failure of the measurement when it is one of our
+// own sides, and when a side has no samples at all in the end.
 func (m meter) measure(ctx context.Context, b *bed, r row) (result, error) {
 	m.say("%s: preparing", r.name)
 	samplers, err := r.prepare(ctx, b)
@@ -82,7 +83,7 @@ func (m meter) measure(ctx context.Context, b *bed, r row) (result, error) {
 		return newResult(r, nil), err
 	}
 	taken := map[side][]reading{}
-	failed := map[side]error{}
+	failed := map[side][]error{}
 	rounds := r.rounds
 	if m.rounds > 0 {
 		rounds = min(rounds, m.rounds)
@@ -98,7 +99,7 @@ func (m meter) measure(ctx context.Context, b *bed, r row) (result, error) {
 		slices.Reverse(order)
 		for _, s := range order {
 			most, limited := r.fewer[s]
-			if samplers[s] == nil || failed[s] != nil || limited && round >= most {
+			if samplers[s] == nil || limited && round >= most {
 				continue
 			}
 			m.say("%s: round %d of %d: %s", r.name, max(round, 0)+1, rounds, s)
@@ -107,19 +108,22 @@ func (m meter) measure(ctx context.Context, b *bed, r row) (result, error) {
 			case ctx.Err() != nil:
 				return newResult(r, nil), ctx.Err()
 			case err != nil:
-				failed[s] = fmt.Errorf("%s: %w", s, err)
+				failed[s] = append(failed[s], fmt.Errorf("%s: %w", s, err))
 			case round >= 0:
 				taken[s] = append(taken[s], got...)
 			}
 		}
 	}
 	m.say("")
+	res := newResult(r, taken)
 	var all []error
-	for s, err := range failed {
-		delete(taken, s)
-		all = append(all, err)
+	for s, errs := range failed {
+		res.Failed[s] = len(errs)
+		if s == ours || s == host || len(taken[s]) == 0 {
+			all = append(all, errs...)
+		}
 	}
-	return newResult(r, taken), errors.Join(all...)
+	return res, errors.Join(all...)
 }
 
 // turn takes a side's samples of one round.
