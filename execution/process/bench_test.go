@@ -1,6 +1,6 @@
 //go:build linux && (amd64 || arm64)
 
-package process_test
+package process
 
 import (
 	"bytes"
@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/pinfold-dev/pinfold/execution"
-	"github.com/pinfold-dev/pinfold/execution/process"
 )
 
 // median is the middle one of some durations, in milliseconds.
@@ -23,7 +22,7 @@ func median(times []time.Duration) float64 {
 
 func benchHandle(b *testing.B) execution.Handle {
 	b.Helper()
-	c, err := process.New(process.Options{Dir: b.TempDir()})
+	c, err := New(Options{Dir: b.TempDir()})
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -92,6 +91,36 @@ func together(b *testing.B, n int, run func(context.Context) error) time.Duratio
 	}
 	group.Wait()
 	return time.Since(began)
+}
+
+// BenchmarkKillTree kills trees of 21 processes that ignore SIGTERM, and
+// reports the time from SIGKILL to the proof that nothing is left.
+func BenchmarkKillTree(b *testing.B) {
+	h := benchHandle(b)
+	var times []time.Duration
+	for b.Loop() {
+		line := "trap '' TERM; for i in $(seq 10); do setsid sh -c 'sleep 1000; :' & done; echo; sleep 1000; :"
+		started := make(chan struct{})
+		var once sync.Once
+		p, err := h.Start(b.Context(), execution.Command{
+			Shell: line, Grace: -1, Stdout: writerFunc(func(p []byte) (int, error) {
+				once.Do(func() { close(started) })
+				return len(p), nil
+			}),
+		})
+		if err != nil {
+			b.Fatal(err)
+		}
+		<-started
+		time.Sleep(20 * time.Millisecond) // for the tree to grow
+		began := time.Now()
+		if err := p.Kill(b.Context()); err != nil {
+			b.Fatal(err)
+		}
+		times = append(times, time.Since(began))
+	}
+	b.ReportMetric(median(times), "ms/kill")
+	b.ReportMetric(float64(slices.Max(times))/float64(time.Millisecond), "ms/worst")
 }
 
 // BenchmarkStdout moves 1 GiB of output.

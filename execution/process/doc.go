@@ -26,6 +26,11 @@
 // A supervisor whose host has gone, also by SIGKILL, kills all that is below it
 // and exits. So does the nursery: a host that dies leaves nothing behind.
 //
+// Some kernels that run Linux programs have no subreapers, such as gVisor's of
+// 2022. There a command's processes are told by a mark that they inherit; see
+// the type tags. A process that takes pains can change its mark, which is found
+// out in the first process of a container, and elsewhere is not.
+//
 // On other systems than Linux, and on Linux on other processors than amd64 and
 // arm64, there are no supervisors. There Kill reaches the command's process
 // group only, and Capabilities.ProvenKill says so. On Windows, Spawn fails with

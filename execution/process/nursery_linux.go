@@ -25,7 +25,7 @@ type nursery struct {
 	control *os.File
 	replies chan warden.Report
 	gone    chan struct{} // closed when the process has ended
-	reaps   bool          // orphans below it fall to it: not so under qemu-user
+	reaps   bool          // orphans below it fall to it: not so under gVisor and qemu-user
 
 	mu sync.Mutex // one request at a time
 }
