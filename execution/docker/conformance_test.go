@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"os"
 	"testing"
 
@@ -50,14 +51,16 @@ func harness(spec execution.Spec) executiontest.Harness {
 		Kill: func(tb testing.TB, h execution.Handle) {
 			tb.Helper()
 			err := world.plain.ContainerRemove(context.Background(), h.ID(), container.RemoveOptions{Force: true})
-			if err != nil {
+			if err = errors.Join(err, world.plain.Close()); err != nil {
 				tb.Errorf("remove behind the backend's back: %v", err)
 			}
 		},
 		Inventory: func(tb testing.TB) []string {
 			tb.Helper()
 			ids, err := ours(context.Background())
-			if err != nil {
+			// An idle connection of the test's own, made anew after a long case,
+			// would look like one of the backend's.
+			if err = errors.Join(err, world.plain.Close()); err != nil {
 				tb.Fatal(err)
 			}
 			return ids
