@@ -5,6 +5,7 @@ import (
 	"io"
 	"sync"
 	"syscall"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -179,28 +180,48 @@ func (p *relay) fill(from syscall.RawConn, want int) (n int, err error) {
 	return n, nil
 }
 
+// restTime is how long a pipe that is full is left alone. Whoever reads it may
+// do so in small pieces (containerd's shim: 4 KiB); filling it up again after
+// each of them would keep both sides busy waking each other up. It is a
+// fraction of what it takes to empty the pipe.
+const restTime = 300 * time.Microsecond
+
 // drain writes a DATA frame whose payload is in the relay.
 func (p *relay) drain(m *Mux, h header, dst syscall.RawConn) error {
 	if _, err := m.conn.Write(h.append(nil)); err != nil {
 		return err
 	}
-	left, err := int(h.length), error(nil)
+	left, rested := int(h.length), false
+	for left > 0 {
+		n, err := p.move(dst, left, rested)
+		left -= n
+		switch {
+		case n > 0:
+			rested = false
+		case errors.Is(err, unix.EAGAIN):
+			time.Sleep(restTime)
+			rested = true
+		default:
+			return p.copy(m, left, err)
+		}
+	}
+	return nil
+}
+
+// move moves up to want bytes from the relay to dst. With wait it waits until
+// some can be.
+func (p *relay) move(dst syscall.RawConn, want int, wait bool) (n int, err error) {
 	waitErr := dst.Write(func(fd uintptr) bool {
-		for left > 0 {
-			var n int64
-			n, err = unix.Splice(p.r, nil, int(fd), nil, left, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
-			if err == nil && n > 0 {
-				left -= int(n)
-			} else if !errors.Is(err, unix.EINTR) {
-				return !errors.Is(err, unix.EAGAIN)
+		for {
+			var moved int64
+			moved, err = unix.Splice(p.r, nil, int(fd), nil, want, unix.SPLICE_F_MOVE|unix.SPLICE_F_NONBLOCK)
+			n = max(0, int(moved))
+			if !errors.Is(err, unix.EINTR) {
+				return !wait || !errors.Is(err, unix.EAGAIN)
 			}
 		}
-		return true
 	})
-	if waitErr != nil || left == 0 {
-		return waitErr
-	}
-	return p.copy(m, left, err)
+	return n, errors.Join(waitErr, err)
 }
 
 // copy writes the rest where the connection takes no splice.
