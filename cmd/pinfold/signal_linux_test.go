@@ -155,7 +155,7 @@ func TestSecondSignalEndsARunThatNobodyReads(t *testing.T) {
 	for _, on := range places() {
 		t.Run(on.name, func(t *testing.T) {
 			on := on.open(t)
-			cmd := on.run(t, "-c", "trap 'echo got-INT >&2' INT; echo ready >&2; while :; do echo xxxxxxxxxxxxxxxx; done")
+			cmd := on.run(t, "-c", "yes & trap 'echo got-INT >&2' INT; echo ready >&2; while :; do sleep 0.02; done")
 			unread, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)
@@ -164,6 +164,7 @@ func TestSecondSignalEndsARunThatNobodyReads(t *testing.T) {
 			run := launch(t, cmd)
 			run.err.expect(t, "ready", 1)
 			send(t, run, syscall.SIGINT)
+			run.err.expect(t, "got-INT", 1) // two that come together have no order
 			send(t, run, syscall.SIGTERM)
 			if got := run.code(t); got != "137" {
 				t.Errorf("exit code %s, want 137", got)
