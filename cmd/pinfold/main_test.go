@@ -7,9 +7,11 @@ import (
 	"io/fs"
 	"os"
 	"os/exec"
+	"os/signal"
 	"path/filepath"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -25,6 +27,9 @@ func TestMain(m *testing.M) {
 	if os.Getenv(asPinfold) != "" {
 		os.Exit(cli.Main(os.Args[1:]))
 	}
+	// Whoever runs the tests may ignore it, as nohup does. What is received is
+	// not ignored in the programs that are started.
+	signal.Notify(make(chan os.Signal, 1), syscall.SIGHUP)
 	testscript.Main(m, map[string]func(){
 		"pinfold": func() { os.Exit(cli.Main(os.Args[1:])) },
 	})

@@ -54,8 +54,10 @@ func newNursery(null int) (*nursery, error) {
 	return n, nil
 }
 
-// read hands on what the process says, until it has ended.
+// read hands on what the process says, until it has ended. Who asks meanwhile
+// finds the connection broken rather than closed, and waits for that.
 func (n *nursery) read() {
+	defer func() { _ = n.control.Close() }()
 	defer close(n.gone)
 	for {
 		r, err := warden.Read(n.control)
@@ -64,7 +66,6 @@ func (n *nursery) read() {
 		}
 		n.replies <- r
 	}
-	_ = n.control.Close()
 	reapChild(n.pid)
 }
 
