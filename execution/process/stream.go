@@ -41,8 +41,9 @@ type stream struct {
 	n      int64         // bytes handed on
 	cut    bool          // somebody still holds the other end
 
-	mu     sync.Mutex
-	ending bool // the leader has ended
+	mu      sync.Mutex
+	ending  bool // the leader has ended
+	passing bool // bytes that are there are being handed on
 }
 
 func newStream(c *Context, f *os.File, w io.Writer, b *budget) (*stream, error) {
@@ -65,12 +66,24 @@ func (s *stream) count() int64 {
 	return s.n
 }
 
-// finish tells the stream that the leader has ended.
+// finish tells the stream that the leader has ended. Who waits for output
+// returns; who reads what is there is not disturbed, since the deadline would
+// come back as an error of the writer's.
 func (s *stream) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ending = true
-	_ = s.f.SetReadDeadline(time.Now())
+	if !s.passing {
+		_ = s.f.SetReadDeadline(time.Now())
+	}
+}
+
+func (s *stream) setPassing(passing bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.passing = passing; passing && s.ending {
+		_ = s.f.SetReadDeadline(time.Time{})
+	}
 }
 
 func (s *stream) isEnding() bool {
@@ -156,7 +169,9 @@ func earlier(a, b time.Time) time.Time {
 func (s *stream) move(p *proc, n int64) bool {
 	granted := s.budget.take(n)
 	if granted > 0 {
+		s.setPassing(true)
 		moved, err := s.pass(s.w, granted)
+		s.setPassing(false)
 		s.n += moved
 		s.budget.giveBack(granted - moved)
 		if err != nil {

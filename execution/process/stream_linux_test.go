@@ -129,6 +129,28 @@ func TestLimitHoldsForWriterWithPipe(t *testing.T) {
 	}
 }
 
+// A leader that ends just when its output is taken does not disturb a writer
+// that takes it by itself.
+func TestWriterWithPipeWhenTheLeaderEnds(t *testing.T) {
+	h := spawn(t, newTestContext(t, Options{}))
+	const text = "some text"
+	for range 200 {
+		var got bytes.Buffer
+		status, err := finish(t, h, execution.Command{Args: []string{"printf", text}, Stdout: lateReader{&got}})
+		if err != nil || !status.Success() || got.String() != text {
+			t.Fatalf("%+v, %v, %q", status, err, got.String())
+		}
+	}
+}
+
+// A lateReader takes its time before it reads.
+type lateReader struct{ *bytes.Buffer }
+
+func (l lateReader) ReadFrom(r io.Reader) (int64, error) {
+	time.Sleep(2 * time.Millisecond)
+	return l.Buffer.ReadFrom(r)
+}
+
 func TestFailingWriterWithPipe(t *testing.T) {
 	h := spawn(t, newTestContext(t, Options{}))
 	stdout := newSplicer(t)
