@@ -89,6 +89,34 @@ func TestDialEndsWithItsContext(t *testing.T) {
 	}
 }
 
+// A write that is given up is undone before WriteFile returns, if the guest
+// does that in time.
+func TestWriteThatIsGivenUpWaitsForTheGuest(t *testing.T) {
+	for _, answers := range []bool{true, false} {
+		undone, release := false, make(chan struct{})
+		c, m := dial(t, Options{}, func(ctx context.Context, _ *wire.Stream, _ *proto.Call) []byte {
+			<-ctx.Done()
+			if !answers {
+				<-release
+			}
+			undone = true
+			return proto.EncodeFailed(ctx.Err())
+		})
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+		err := c.WriteFile(ctx, "f", strings.NewReader("x"), execution.WriteOptions{})
+		cancel()
+		if !errors.Is(err, context.DeadlineExceeded) {
+			t.Errorf("write: %v", err)
+		}
+		if answers && !undone {
+			t.Error("it returned before the guest had undone it")
+		}
+		close(release)
+		_ = c.Close()
+		<-m.Done()
+	}
+}
+
 func TestCallsEndWithTheirContext(t *testing.T) {
 	for _, play := range []script{never, begunNever} {
 		c, m := dial(t, Options{}, play)

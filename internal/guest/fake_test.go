@@ -58,7 +58,7 @@ func dial(t *testing.T, opts Options, play script) (*Client, *wire.Mux) {
 // never is an operation that the guest does not answer.
 func never(ctx context.Context, _ *wire.Stream, _ *proto.Call) []byte {
 	<-ctx.Done()
-	return nil
+	return proto.EncodeFailed(ctx.Err())
 }
 
 // begunNever is one that it begins and does not end.

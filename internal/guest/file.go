@@ -142,6 +142,10 @@ func (f *file) Close() error {
 // still under way when all is over.
 const readGrace = 100 * time.Millisecond
 
+// undoGrace is how long a WriteFile whose context has ended waits for the guest
+// to remove what it has written so far.
+const undoGrace = 2 * time.Second
+
 // WriteFile writes a file; see [execution.Handle]. A Read of r that blocks
 // although the writing has failed is left behind.
 func (c *Client) WriteFile(ctx context.Context, path string, r io.Reader, opts execution.WriteOptions) error {
@@ -151,7 +155,7 @@ func (c *Client) WriteFile(ctx context.Context, path string, r io.Reader, opts e
 	if err != nil {
 		return c.wrap(op, path, err)
 	}
-	defer s.Bind(ctx)()
+	defer s.BindGrace(ctx, undoGrace)()
 	fed := make(chan error, 1)
 	go func() {
 		err := feed(s, r)
@@ -173,6 +177,9 @@ func (c *Client) WriteFile(ctx context.Context, path string, r io.Reader, opts e
 		return c.wrap(op, path, feedErr)
 	}
 	failure, err := proto.DecodeDone(result)
+	if failure != nil && err == nil && ctx.Err() != nil {
+		return c.wrap(op, path, context.Cause(ctx))
+	}
 	if failure == nil && err == nil && feedErr != nil {
 		err = wire.Violation("file written before all of it was sent")
 	}

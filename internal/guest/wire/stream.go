@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"sync"
+	"time"
 )
 
 // ErrCancelled is what a guest's operation gets when its host no longer wants
@@ -106,6 +107,30 @@ func (s *Stream) Bind(ctx context.Context) (release func()) {
 	}
 	stop := context.AfterFunc(ctx, func() { s.Abandon(context.Cause(ctx)) })
 	return func() { stop() }
+}
+
+// BindGrace is Bind for an operation that the guest has to undo: when ctx ends
+// it is cancelled, and abandoned only when its RESULT does not come within the
+// grace.
+func (s *Stream) BindGrace(ctx context.Context, grace time.Duration) (release func()) {
+	if ctx.Done() == nil {
+		return func() {}
+	}
+	released := make(chan struct{})
+	stop := context.AfterFunc(ctx, func() {
+		s.Cancel()
+		timer := time.NewTimer(grace)
+		defer timer.Stop()
+		select {
+		case <-released:
+		case <-timer.C:
+			s.Abandon(context.Cause(ctx))
+		}
+	})
+	return func() {
+		stop()
+		close(released)
+	}
 }
 
 // Cancel tells the guest that the operation is no longer wanted. Its RESULT is
