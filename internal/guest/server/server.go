@@ -34,7 +34,7 @@ type Options struct {
 	Facts func() proto.Facts
 
 	// Rest is called when the guest has come to rest after work: no operation
-	// runs, and none has for a tick of the lease. It may be nil.
+	// runs, and none has for restDelay. It may be nil.
 	Rest func()
 
 	// Ticks is how many ticks a lease has; 0 means defaultTicks. The time
@@ -51,6 +51,9 @@ const (
 
 	// killDeadline bounds the killing of a command that the host cancelled.
 	killDeadline = 30 * time.Second
+
+	// restDelay is how long nothing has to run before it counts as rest.
+	restDelay = time.Second
 )
 
 // ErrExpired says that the host was not heard of for the lease.
@@ -59,7 +62,10 @@ var ErrExpired = errors.New("host was silent for the lease")
 // Run serves until the host has gone or ctx ends, and returns why. It closes
 // conn.
 func Run(ctx context.Context, conn io.ReadWriteCloser, opts Options) error {
-	s := &session{ready: make(chan struct{}), processes: map[uint64]execution.Process{}}
+	s := &session{
+		ready: make(chan struct{}), rest: time.NewTimer(restDelay), processes: map[uint64]execution.Process{},
+	}
+	defer s.rest.Stop()
 	m := wire.New(ctx, conn, wire.Config{Serve: s.serve})
 	err := s.run(ctx, m, opts)
 	m.Fail(err)
@@ -77,6 +83,7 @@ func Run(ctx context.Context, conn io.ReadWriteCloser, opts Options) error {
 type session struct {
 	ready  chan struct{} // closed when handle is set
 	handle execution.Handle
+	rest   *time.Timer // runs from the end of the last operation
 
 	mu        sync.Mutex
 	processes map[uint64]execution.Process // running, or with leftovers
@@ -95,7 +102,7 @@ func (s *session) run(ctx context.Context, m *wire.Mux, opts Options) error {
 	facts := opts.Facts()
 	facts.Dir = s.handle.Dir()
 	m.Answer(facts.Encode())
-	return keep(ctx, m, opts, cfg.Lease)
+	return s.keep(ctx, m, opts, cfg.Lease)
 }
 
 // greeting waits for the host's HELLO.
@@ -130,7 +137,7 @@ func refuse(ctx context.Context, m *wire.Mux, err error) error {
 }
 
 // keep counts the ticks during which nothing was heard of the host.
-func keep(ctx context.Context, m *wire.Mux, opts Options, lease time.Duration) error {
+func (s *session) keep(ctx context.Context, m *wire.Mux, opts Options, lease time.Duration) error {
 	ticks := opts.Ticks
 	if ticks <= 0 {
 		ticks = defaultTicks
@@ -138,29 +145,26 @@ func keep(ctx context.Context, m *wire.Mux, opts Options, lease time.Duration) e
 	ticker := time.NewTicker(max(lease/time.Duration(ticks), time.Millisecond))
 	defer ticker.Stop()
 	silent := 0
-	worked := true
 	last := m.Beats()
-	opened := m.Opened()
 	for {
 		select {
 		case <-m.Done():
 			return m.Err()
 		case <-ctx.Done():
 			return context.Cause(ctx)
-		case <-ticker.C:
-		}
-		if beats := m.Beats(); beats != last {
-			last, silent = beats, 0
-		} else if silent++; silent > ticks {
-			return fmt.Errorf("%w of %v", ErrExpired, lease)
-		}
-		if now := m.Opened(); now != opened || m.Streams() > 0 {
-			opened, worked = now, true
-		} else if worked {
-			worked = false
+		case <-s.rest.C:
+			if m.Streams() > 0 {
+				break // its end sets the timer again
+			}
 			m.Trim()
 			if opts.Rest != nil {
 				opts.Rest()
+			}
+		case <-ticker.C:
+			if beats := m.Beats(); beats != last {
+				last, silent = beats, 0
+			} else if silent++; silent > ticks {
+				return fmt.Errorf("%w of %v", ErrExpired, lease)
 			}
 		}
 	}
@@ -173,6 +177,7 @@ func (s *session) serve(ctx context.Context, st *wire.Stream, payload []byte) []
 	case <-ctx.Done():
 		return proto.EncodeFailed(context.Cause(ctx))
 	}
+	defer s.rest.Reset(restDelay)
 	call, err := proto.DecodeCall(payload)
 	if err != nil {
 		return proto.EncodeFailed(fmt.Errorf("%w: %w", execution.ErrInvalid, err))

@@ -41,9 +41,8 @@ type Mux struct {
 	pools  pools
 	relays relayCache
 
-	queue  queue
-	beats  atomic.Uint64 // frames received
-	opened atomic.Uint64 // streams opened by the peer
+	queue queue
+	beats atomic.Uint64 // frames received
 
 	mu      sync.Mutex
 	streams map[uint32]*Stream
@@ -113,9 +112,6 @@ func (m *Mux) Ping() { m.push(header{kind: framePing}, make([]byte, pingSize)) }
 
 // Beats counts the frames that have arrived.
 func (m *Mux) Beats() uint64 { return m.beats.Load() }
-
-// Opened counts the streams that the peer has opened.
-func (m *Mux) Opened() uint64 { return m.opened.Load() }
 
 // Trim releases what is kept for reuse.
 func (m *Mux) Trim() { m.relays.trim() }

@@ -161,7 +161,6 @@ func (m *Mux) receiveCall(ctx context.Context, h header, call []byte) error {
 		s.stop()
 		return Violation("stream %d cannot be opened", h.stream)
 	}
-	m.opened.Add(1)
 	m.serving.Go(func() {
 		defer s.stop()
 		s.answer(m.cfg.Serve(ctx, s, call))
