@@ -90,6 +90,31 @@ type Handle interface {
 	// directories are not followed. It ends after yielding an error.
 	Glob(ctx context.Context, dir, pattern string) iter.Seq2[FileInfo, error]
 
+	// StartTask starts a command in the background; see [Task]. It fails as
+	// Start does, and with ErrInvalid when the command has a reader or
+	// writers: a task's input is empty, and its output is kept. ctx bounds the
+	// start, not the task.
+	StartTask(ctx context.Context, cmd Command, opts TaskOptions) (Task, error)
+
+	// Task finds a task by its ID, also one that has ended or that another
+	// host started. It fails with ErrNotFound when there is none, and then
+	// says which there are.
+	Task(ctx context.Context, id string) (Task, error)
+
+	// Tasks yields all tasks in the order of their start, those that have
+	// ended too. It ends after yielding an error.
+	Tasks(ctx context.Context) iter.Seq2[TaskInfo, error]
+
+	// Events yields the endings of tasks in their order, each once, also those
+	// before the call that nobody was told of; at last the end of the sandbox,
+	// after which it is over. An event counts as told when the loop that
+	// ranges over it asks for the next one, or is left: so a host that dies
+	// while it handles one is told again when it attaches.
+	//
+	// One loop at a time: a second one is yielded an error that matches
+	// ErrConflict. It ends after yielding an error; when ctx ends, ctx's.
+	Events(ctx context.Context) iter.Seq2[Event, error]
+
 	// Done is closed when the sandbox has been destroyed or has died.
 	Done() <-chan struct{}
 

@@ -1,6 +1,9 @@
 package execution
 
-import "io/fs"
+import (
+	"io/fs"
+	"time"
+)
 
 // A Spec says what sandbox to make. The zero value is the backend's default
 // sandbox, which is the most restricted one.
@@ -65,6 +68,21 @@ type Spec struct {
 	// Labels are the host's own notes on the sandbox. Names that start with
 	// LabelPrefix are reserved. [Capabilities.Labels]
 	Labels map[string]string
+
+	// Detach makes a sandbox that lives without a host, until its Lifetime
+	// ends, which has to be set. Without Detach it ends when nothing was heard
+	// of its host for the backend's lease. [Capabilities.Attach]
+	Detach bool
+
+	// Lifetime ends the sandbox after that time, whatever it does then. 0 is
+	// no bound. Time during which the sandbox is paused or the machine
+	// suspended does not count. [Capabilities.Lifetimes]
+	Lifetime time.Duration
+
+	// IdleTimeout ends the sandbox once it has been idle for that long: no
+	// command or task ran in it, and no host asked anything of it but whether
+	// it lives. 0 is no bound. [Capabilities.Lifetimes]
+	IdleTimeout time.Duration
 }
 
 // NetworkNone is no network at all: not even a way to the host.
@@ -154,5 +172,7 @@ type Capabilities struct {
 	PIDLimit     bool `json:"pid_limit"`     // Limits.PIDs
 	StorageLimit bool `json:"storage_limit"` // Limits.Storage
 	TTY          bool `json:"tty"`           // Command.TTY, and Resizer
+	Attach       bool `json:"attach"`        // Attacher, Detacher and Spec.Detach
+	Lifetimes    bool `json:"lifetimes"`     // Spec.Lifetime and Spec.IdleTimeout
 	ProvenKill   bool `json:"proven_kill"`   // Process.Kill keeps its whole promise; else only the process group dies
 }

@@ -18,6 +18,9 @@ const (
 	MinPIDs    = 8
 	maxPIDs    = 4 << 20
 	maxTimeout = 10 * 365 * 24 * time.Hour
+
+	// MinLifetime is the shortest time for which a sandbox can be made.
+	MinLifetime = time.Second
 )
 
 // Validate reports what is wrong with a command whatever the backend: the
@@ -85,7 +88,47 @@ func (s Spec) Validate() error {
 	if err := s.Limits.validate(s.Relax); err != nil {
 		return err
 	}
+	if err := s.validateLife(); err != nil {
+		return err
+	}
 	return validateEnv(s.Env)
+}
+
+func (s Spec) validateLife() error {
+	for name, d := range map[string]time.Duration{"lifetime": s.Lifetime, "idle timeout": s.IdleTimeout} {
+		if d != 0 && (d < MinLifetime || d > maxTimeout) {
+			return invalid("%s %v: want 0 (none) or at least %v", name, d, MinLifetime)
+		}
+	}
+	if s.Detach && s.Lifetime == 0 {
+		return invalid("a detached sandbox has no lifetime: set how long it may live")
+	}
+	return nil
+}
+
+// ValidateTask reports what is wrong with a command as a task, as Validate
+// does for one in the foreground.
+func (c Command) ValidateTask(opts TaskOptions) error {
+	switch {
+	case c.Stdin != nil:
+		return invalid("a task has a Stdin: what it reads is empty")
+	case c.Stdout != nil || c.Stderr != nil:
+		return invalid("a task has a Stdout or Stderr: its output is kept, and read with Task.OpenOutput")
+	case opts.Keep < 0 || opts.Keep > MaxTaskOutput:
+		return invalid("output to keep of %d bytes: want 0 (default) or up to %d", opts.Keep, int64(MaxTaskOutput))
+	}
+	return c.Validate()
+}
+
+// Validate reports what is wrong with a choice of a task's output.
+func (o OutputOptions) Validate(stream OutputStream) error {
+	switch {
+	case stream != Stdout && stream != Stderr:
+		return invalid("output stream %d: want Stdout or Stderr", stream)
+	case o.Length < 0:
+		return invalid("length %d: want 0 (no bound) or a positive number of bytes", o.Length)
+	}
+	return nil
 }
 
 func (m Mount) validate() error {
@@ -177,6 +220,9 @@ func (c Capabilities) Check(spec Spec) error {
 		{"profile", spec.Profile != "", c.Profiles},
 		{"relaxations", len(spec.Relax) > 0, c.Profiles},
 		{"labels", len(spec.Labels) > 0, c.Labels},
+		{"detach", spec.Detach, c.Attach},
+		{"lifetime", spec.Lifetime != 0, c.Lifetimes},
+		{"idle timeout", spec.IdleTimeout != 0, c.Lifetimes},
 		{"memory limit", spec.Limits.Memory != 0, c.MemoryLimit},
 		{"cpu limit", spec.Limits.CPUs != 0, c.CPULimit},
 		{"pid limit", spec.Limits.PIDs != 0, c.PIDLimit},
