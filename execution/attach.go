@@ -7,7 +7,7 @@ import (
 )
 
 // An Attacher is a [Context] whose sandboxes outlive a host that dies, so that
-// another one can go on with them. [Capabilities.Attach]
+// another one can go on with them; see [Capabilities].
 type Attacher interface {
 	// Sandboxes lists what there is, the oldest first, also what other hosts
 	// have made.

@@ -137,6 +137,7 @@ func (b *Backend) spawn(ctx context.Context, spec execution.Spec) (*Handle, erro
 		backend: b, number: b.made, id: "fake-" + strconv.Itoa(b.made), uid: uid, gid: gid,
 		done: make(chan struct{}), idle: make(chan struct{}), jobs: map[*job]struct{}{}, cancels: map[int]func(){},
 	}
+	h.tasks = h.newTasks()
 	if spec.Name == "" && b.Capabilities().Names {
 		spec.Name = h.id
 	}

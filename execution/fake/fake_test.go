@@ -68,6 +68,11 @@ func calls(ctx context.Context, h *fake.Handle) map[string]error {
 	all["write file"] = execution.WriteFile(ctx, h, "file", nil)
 	_, all["stat"] = h.Stat(ctx, "file")
 	_, all["lstat"] = h.Lstat(ctx, "file")
+	_, all["start task"] = h.StartTask(ctx, execution.Command{Shell: "true"}, execution.TaskOptions{})
+	_, all["find task"] = h.Task(ctx, "task-1")
+	for _, all["list tasks"] = range h.Tasks(ctx) {
+		break
+	}
 	all["list"] = first(h.List(ctx, "."))
 	all["glob"] = first(h.Glob(ctx, ".", "*"))
 	return all

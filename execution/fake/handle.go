@@ -10,6 +10,7 @@ import (
 	"sync"
 
 	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/execution/tasks"
 )
 
 // A Handle is a sandbox in memory. Its methods beyond those of
@@ -22,7 +23,8 @@ type Handle struct {
 	env      []string
 	uid, gid uint32
 
-	tree *tree // guarded by Backend.files
+	tree  *tree // guarded by Backend.files
+	tasks *tasks.Registry
 
 	done chan struct{} // closed at the end of the sandbox
 	idle chan struct{} // closed when, after that, no process is left
@@ -134,6 +136,7 @@ func (h *Handle) end(err error, reason string) {
 	}
 	jobs, cancels := slices.Collect(maps.Keys(h.jobs)), slices.Collect(maps.Values(h.cancels))
 	h.mu.Unlock()
+	h.tasks.End(err)
 	for _, cancel := range cancels {
 		cancel()
 	}

@@ -9,11 +9,14 @@ import (
 	"sync"
 
 	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/execution/tasks"
 )
 
 // A handle is a working directory and an environment on this host, with what
 // runs in them. It is an [execution.Handle]; it never dies by itself.
 type handle struct {
+	*tasks.Registry // StartTask, Task, Tasks, Events and NextEvent
+
 	context *Context
 	id      string
 	spec    execution.Spec // without Env
@@ -32,10 +35,12 @@ var _ execution.Handle = (*handle)(nil)
 func newHandle(c *Context, id string, spec execution.Spec) *handle {
 	env := mergeEnv(c.opts.Env, spec.Env)
 	spec.Env = nil
-	return &handle{
+	h := &handle{
 		context: c, id: id, spec: spec, env: env,
 		processes: map[*proc]struct{}{}, files: map[io.Closer]struct{}{}, done: make(chan struct{}),
 	}
+	h.Registry = tasks.New(h.Start, tasks.Options{Backend: backendType, Handle: id})
+	return h
 }
 
 // ID is a random name.
@@ -77,7 +82,7 @@ func (h *handle) usable(ctx context.Context) error {
 }
 
 // Destroy kills every process that was started here, with all that descends
-// from it. Files stay: they are the host's. A Write or Read of the caller's that
+// from it, tasks or not. Files stay: they are the host's. A Write or Read of the caller's that
 // does not return is left behind after two seconds.
 func (h *handle) Destroy(ctx context.Context) error {
 	h.mu.Lock()
@@ -95,6 +100,7 @@ func (h *handle) Destroy(ctx context.Context) error {
 	for _, f := range files {
 		_ = f.Close()
 	}
+	h.End(execution.ErrClosed)
 	for _, p := range processes {
 		p.force()
 	}
