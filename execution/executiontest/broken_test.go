@@ -36,6 +36,7 @@ func TestBrokenBackends(t *testing.T) {
 	var all []fault
 	for _, some := range [][]fault{
 		outputFaults(), endingFaults(), killFaults(), inputFaults(), fileFaults(), treeFaults(), lifeFaults(), limitFaults(),
+		taskFaults(),
 	} {
 		all = append(all, some...)
 	}
@@ -51,7 +52,7 @@ func TestBrokenBackends(t *testing.T) {
 // TestSoundBackend makes sure that it is the fault which fails the cases, and
 // not what the faults are built with.
 func TestSoundBackend(t *testing.T) {
-	for _, name := range []string{"output/separate", "kill/tree", "files/roundtrip", "tree/glob", "destroy/idempotent"} {
+	for _, name := range []string{"output/separate", "kill/tree", "files/roundtrip", "tree/glob", "destroy/idempotent", "tasks/kill_tree", "tasks/output_is_live", "tasks/events_once"} {
 		t.Run(name, func(t *testing.T) {
 			if said := runBroken(t, fault{make: func(*world) {}}, name); said != "" {
 				t.Errorf("the kit found fault with a sound backend: %s", said)
@@ -128,6 +129,10 @@ type world struct {
 	done    func(h execution.Handle) <-chan struct{}
 	err     func(h execution.Handle) error
 	destroy func(ctx context.Context, h *brokenHandle) error
+	task    taskHooks
+
+	started []execution.Task // that recordTasks has noted down
+	seen    uint64           // the last event that a fault has seen
 }
 
 type (

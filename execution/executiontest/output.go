@@ -8,6 +8,7 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/pinfold-dev/pinfold/execution"
 )
@@ -27,6 +28,7 @@ func outputCases() []check {
 		{"slow_writer_slows_the_command", outputBackpressure},
 		{"failing_writer_ends_the_command", outputFailingWriter},
 		{"short_write_ends_the_command", outputShortWrite},
+		{"writer_that_reads_itself", outputReaderFrom},
 	}
 }
 
@@ -265,4 +267,41 @@ func outputShortWrite(ctx context.Context, e *env) {
 		e.Fatalf("Wait: error %v does not wrap io.ErrShortWrite", err)
 	}
 	e.wantEnding(status, execution.EndingCancelled)
+}
+
+// A puller is a writer that may read from where the output comes, and takes its
+// time.
+type puller struct{ text bytes.Buffer }
+
+func (p *puller) Write(b []byte) (int, error) { return p.text.Write(b) }
+
+func (p *puller) ReadFrom(r io.Reader) (n int64, err error) {
+	buf := make([]byte, 1024)
+	for {
+		got, err := r.Read(buf)
+		p.text.Write(buf[:got])
+		n += int64(got)
+		if errors.Is(err, io.EOF) {
+			return n, nil
+		}
+		if err != nil {
+			return n, err
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// outputReaderFrom has the command end while its writer still reads.
+func outputReaderFrom(ctx context.Context, e *env) {
+	h := e.sandbox(ctx)
+	text := string(patternText(50_000))
+	for range 5 {
+		out := &puller{}
+		cmd := e.command(Print, text, "", "3")
+		cmd.Stdout = out
+		e.wantExit(e.wait(ctx, e.start(ctx, h, cmd)), 3)
+		if out.text.String() != text {
+			e.Fatalf("a writer that implements io.ReaderFrom got %d bytes, want %d", out.text.Len(), len(text))
+		}
+	}
 }

@@ -44,6 +44,7 @@ func subjects() []subject {
 		{"ending", endingCases()},
 		{"kill", killCases()},
 		{"leftovers", leftoverCases()},
+		{"tasks", taskCases()},
 		{"stdin", stdinCases()},
 		{"cwdenv", cwdEnvCases()},
 		{"paths", pathCases()},

@@ -100,7 +100,7 @@ func (h *handle) Destroy(ctx context.Context) error {
 	for _, f := range files {
 		_ = f.Close()
 	}
-	h.End(execution.ErrClosed)
+	h.End(h.Err())
 	for _, p := range processes {
 		p.force()
 	}
