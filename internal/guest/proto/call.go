@@ -23,6 +23,17 @@ const (
 	MethodLstat                    // Path; FileInfo
 	MethodList                     // Path; ACK, FileInfos on 0
 	MethodGlob                     // Path, Pattern; ACK, FileInfos on 0
+
+	MethodStartTask  // Command, Keep; TaskInfo
+	MethodTask       // Task; TaskInfo
+	MethodWaitTask   // Task; TaskInfo once it has ended
+	MethodSignalTask // Task, Signal
+	MethodKillTask   // Task
+	MethodOutput     // Task, Output, Offset, Length, Follow; ACK, Chunks on 0
+	MethodTasks      // ACK, TaskInfos on 0
+	MethodNextEvent  // Told; Event, once there is one
+	MethodTold       // Told
+	MethodShutdown   // the guest ends
 	methods
 )
 
@@ -38,6 +49,11 @@ type Call struct {
 	Offset  int64
 	Length  int64
 	Mode    fs.FileMode
+	Task    string
+	Keep    int64
+	Output  execution.OutputStream
+	Follow  bool
+	Told    uint64
 }
 
 // A Command is an execution.Command as it travels: which streams there are
@@ -75,7 +91,23 @@ func (c *Call) Encode() []byte {
 	case MethodGlob:
 		e.string(c.Path)
 		e.string(c.Pattern)
-	case methods:
+	case MethodStartTask:
+		e.command(&c.Command)
+		e.int(c.Keep)
+	case MethodTask, MethodWaitTask, MethodKillTask:
+		e.string(c.Task)
+	case MethodSignalTask:
+		e.string(c.Task)
+		e.uint(uint64(c.Signal)) //nolint:gosec // checked by the caller
+	case MethodOutput:
+		e.string(c.Task)
+		e.byte(byte(c.Output))
+		e.int(c.Offset)
+		e.int(c.Length)
+		e.bool(c.Follow)
+	case MethodNextEvent, MethodTold:
+		e.uint(c.Told)
+	case MethodTasks, MethodShutdown, methods:
 	}
 	return e.b
 }
@@ -108,6 +140,23 @@ func DecodeCall(b []byte) (*Call, error) {
 	case MethodGlob:
 		c.Path = d.string(len(b))
 		c.Pattern = d.string(len(b))
+	case MethodStartTask:
+		d.command(&c.Command)
+		c.Keep = d.int(math.MinInt64, math.MaxInt64)
+	case MethodTask, MethodWaitTask, MethodKillTask:
+		c.Task = d.string(len(b))
+	case MethodSignalTask:
+		c.Task = d.string(len(b))
+		c.Signal = execution.Signal(d.uint(64)) //nolint:gosec // at most 64
+	case MethodOutput:
+		c.Task = d.string(len(b))
+		c.Output = execution.OutputStream(d.byte())
+		c.Offset = d.int(math.MinInt64, math.MaxInt64)
+		c.Length = d.int(math.MinInt64, math.MaxInt64)
+		c.Follow = d.bool()
+	case MethodNextEvent, MethodTold:
+		c.Told = d.uint(math.MaxUint64)
+	case MethodTasks, MethodShutdown:
 	default:
 		d.fail("method %d", c.Method)
 	}

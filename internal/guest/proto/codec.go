@@ -14,6 +14,8 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"math"
+	"time"
 )
 
 // ErrMalformed says that a payload cannot be decoded.
@@ -99,6 +101,9 @@ func (d *decoder) int(low, high int64) int64 {
 	d.b = d.b[n:]
 	return v
 }
+
+// duration reads one that is not negative.
+func (d *decoder) duration() time.Duration { return time.Duration(d.int(0, math.MaxInt64)) }
 
 // string reads at most limit bytes.
 func (d *decoder) string(limit int) string {

@@ -36,6 +36,7 @@ func kinds() []error {
 		execution.ErrIsDir,
 		execution.ErrNotDir,
 		execution.ErrNoSpace,
+		execution.ErrConflict, // who else follows events
 	}
 }
 

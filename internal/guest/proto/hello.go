@@ -3,6 +3,8 @@ package proto
 import (
 	"math"
 	"time"
+
+	"github.com/pinfold-dev/pinfold/internal/guest/wire"
 )
 
 // DefaultLease is the lease of a Config that has none.
@@ -25,6 +27,22 @@ type Config struct {
 	// it kills everything and exits. Time during which the guest was frozen
 	// does not count. 0 means DefaultLease.
 	Lease time.Duration
+
+	// Key and Socket let a host come back: the guest listens on the socket of
+	// that name, in the abstract namespace, for who knows the key. Without
+	// them the guest ends as soon as its stream does.
+	Key    []byte
+	Socket string
+
+	// Session names what the host has with the guest, by which it is found
+	// again.
+	Session [wire.SessionSize]byte
+
+	// Detach makes the guest live without a host.
+	Detach bool
+
+	// Lifetime and IdleTimeout are execution.Spec's.
+	Lifetime, IdleTimeout time.Duration
 }
 
 // Facts is what a guest reported of itself and its surroundings when it was
@@ -70,13 +88,28 @@ func (c *Config) Encode() []byte {
 	e.string(c.Dir)
 	e.strings(c.Env)
 	e.int(int64(c.Lease))
+	e.string(string(c.Key))
+	e.string(c.Socket)
+	e.b = append(e.b, c.Session[:]...)
+	e.bool(c.Detach)
+	e.int(int64(c.Lifetime))
+	e.int(int64(c.IdleTimeout))
 	return e.b
 }
 
 // DecodeConfig reads the payload of the host's HELLO.
 func DecodeConfig(b []byte) (*Config, error) {
 	d := decoder{b: b}
-	c := &Config{Dir: d.string(len(b)), Env: d.strings(), Lease: time.Duration(d.int(0, math.MaxInt64))}
+	c := &Config{Dir: d.string(len(b)), Env: d.strings(), Lease: d.duration()}
+	if key := d.string(len(b)); key != "" {
+		c.Key = []byte(key)
+	}
+	c.Socket = d.string(len(b))
+	for i := range c.Session {
+		c.Session[i] = d.byte()
+	}
+	c.Detach = d.bool()
+	c.Lifetime, c.IdleTimeout = d.duration(), d.duration()
 	return c, d.end()
 }
 

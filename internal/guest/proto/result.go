@@ -95,15 +95,11 @@ func AppendInfo(b []byte, info execution.FileInfo) []byte {
 // CutInfo takes the first entry of a list off b. Without a whole one in b it
 // returns n = 0.
 func CutInfo(b []byte) (info execution.FileInfo, n int, err error) {
-	length, used := binary.Uvarint(b)
-	switch {
-	case used < 0 || length > MaxInfo:
-		return info, 0, malformed("entry of more than %d bytes", MaxInfo)
-	case used == 0 || len(b)-used < int(length):
-		return info, 0, nil
+	entry, n, err := cut(b, MaxInfo)
+	if n == 0 || err != nil {
+		return info, 0, err
 	}
-	n = used + int(length)
-	d := decoder{b: b[used:n]}
+	d := decoder{b: entry}
 	info = d.info()
 	return info, n, d.end()
 }
@@ -112,8 +108,7 @@ func (e *encoder) info(i execution.FileInfo) {
 	e.string(clip(i.Name, maxPath))
 	e.int(i.Size)
 	e.uint(uint64(i.Mode))
-	e.int(i.ModTime.Unix())
-	e.uint(uint64(i.ModTime.Nanosecond())) //nolint:gosec // never negative
+	e.time(i.ModTime)
 	e.uint(uint64(i.UID))
 	e.uint(uint64(i.GID))
 	e.string(clip(i.Target, maxPath))
@@ -126,8 +121,7 @@ func (d *decoder) info() (i execution.FileInfo) {
 	i.Name = d.string(maxPath)
 	i.Size = d.int(0, math.MaxInt64)
 	i.Mode = fs.FileMode(d.uint(math.MaxUint32)) //nolint:gosec // bounded
-	seconds := d.int(-maxUnix, maxUnix)
-	i.ModTime = time.Unix(seconds, d.int64(999_999_999))
+	i.ModTime = d.time()
 	i.UID = uint32(d.uint(math.MaxUint32)) //nolint:gosec // bounded
 	i.GID = uint32(d.uint(math.MaxUint32)) //nolint:gosec // bounded
 	i.Target = d.string(maxPath)

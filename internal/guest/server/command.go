@@ -18,7 +18,7 @@ const (
 )
 
 // start runs a command to its end.
-func (s *session) start(ctx context.Context, st *wire.Stream, call *proto.Call) []byte {
+func (one *session) start(ctx context.Context, st *wire.Stream, call *proto.Call) []byte {
 	cmd := call.Command.Command
 	begun := make(chan struct{})
 	if call.Command.HasStdin {
@@ -34,12 +34,12 @@ func (s *session) start(ctx context.Context, st *wire.Stream, call *proto.Call) 
 		defer out.sender.Close()
 		cmd.Stderr = out
 	}
-	proc, err := s.handle.Start(ctx, cmd)
+	proc, err := one.server.handle.Start(ctx, cmd)
 	if err != nil {
 		close(begun)
 		return proto.EncodeFailed(err)
 	}
-	s.remember(call.Process, proc)
+	one.remember(call.Process, proc)
 	if err := st.Begin(nil); err != nil {
 		cleanup, cancel := context.WithTimeout(context.WithoutCancel(ctx), killDeadline)
 		defer cancel()
@@ -48,7 +48,7 @@ func (s *session) start(ctx context.Context, st *wire.Stream, call *proto.Call) 
 	close(begun)
 	status, err := wait(ctx, proc)
 	if len(status.Leftovers) == 0 {
-		s.forget(call.Process)
+		one.forget(call.Process)
 	}
 	return proto.EncodeStatus(status, err)
 }
@@ -70,23 +70,23 @@ func wait(ctx context.Context, proc execution.Process) (execution.ExitStatus, er
 	return status, err
 }
 
-func (s *session) remember(number uint64, proc execution.Process) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.processes[number] = proc
+func (one *session) remember(number uint64, proc execution.Process) {
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	one.processes[number] = proc
 }
 
-func (s *session) forget(number uint64) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.processes, number)
+func (one *session) forget(number uint64) {
+	one.mu.Lock()
+	defer one.mu.Unlock()
+	delete(one.processes, number)
 }
 
 // control does something to a process that was started.
-func (s *session) control(ctx context.Context, call *proto.Call) error {
-	s.mu.Lock()
-	proc := s.processes[call.Process]
-	s.mu.Unlock()
+func (one *session) control(ctx context.Context, call *proto.Call) error {
+	one.mu.Lock()
+	proc := one.processes[call.Process]
+	one.mu.Unlock()
 	switch call.Method {
 	case proto.MethodKill:
 		if proc == nil {

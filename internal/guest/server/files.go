@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 
@@ -15,7 +16,7 @@ import (
 const contentChannel = 0
 
 // open sends a file.
-func (s *session) open(ctx context.Context, st *wire.Stream, call *proto.Call) (err error) {
+func (s *server) openFile(ctx context.Context, st *wire.Stream, call *proto.Call) (err error) {
 	f, err := s.handle.OpenFile(ctx, call.Path, execution.ReadOptions{Offset: call.Offset, Length: call.Length})
 	if err != nil {
 		return err
@@ -33,20 +34,20 @@ func (s *session) open(ctx context.Context, st *wire.Stream, call *proto.Call) (
 // listBatch is how much of a list is collected before it is sent, in bytes.
 const listBatch = 16 << 10
 
-// list sends the entries of a list.
-func list(st *wire.Stream, entries iter.Seq2[execution.FileInfo, error]) error {
+// list sends the entries of a list, each put into bytes by add.
+func list[T any](st *wire.Stream, entries iter.Seq2[T, error], add func([]byte, T) []byte) error {
 	if err := st.Begin(nil); err != nil {
 		return err
 	}
 	sender := st.Sender(contentChannel)
 	defer sender.Close()
 	var batch []byte
-	for info, err := range entries {
+	for entry, err := range entries {
 		if err != nil {
 			_, sendErr := sender.Write(batch)
 			return errors.Join(err, sendErr)
 		}
-		batch = proto.AppendInfo(batch, info)
+		batch = add(batch, entry)
 		if len(batch) >= listBatch {
 			if _, err := sender.Write(batch); err != nil {
 				return err
@@ -56,4 +57,31 @@ func list(st *wire.Stream, entries iter.Seq2[execution.FileInfo, error]) error {
 	}
 	_, err := sender.Write(batch)
 	return err
+}
+
+// serveFile carries out an operation on files.
+func (s *server) serveFile(ctx context.Context, st *wire.Stream, call *proto.Call) []byte {
+	switch call.Method {
+	case proto.MethodOpen:
+		return done(s.openFile(ctx, st, call))
+	case proto.MethodWrite:
+		return done(s.handle.WriteFile(ctx, call.Path, &input{st}, execution.WriteOptions{Mode: call.Mode}))
+	case proto.MethodStat:
+		return described(s.handle.Stat(ctx, call.Path))
+	case proto.MethodLstat:
+		return described(s.handle.Lstat(ctx, call.Path))
+	case proto.MethodList:
+		return done(list(st, s.handle.List(ctx, call.Path), proto.AppendInfo))
+	case proto.MethodGlob:
+		return done(list(st, s.handle.Glob(ctx, call.Path, call.Pattern), proto.AppendInfo))
+	default:
+		return proto.EncodeFailed(fmt.Errorf("%w: method %d", execution.ErrUnsupported, call.Method))
+	}
+}
+
+func described(info execution.FileInfo, err error) []byte {
+	if err != nil {
+		return proto.EncodeFailed(err)
+	}
+	return proto.EncodeInfo(info)
 }

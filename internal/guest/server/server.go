@@ -1,13 +1,16 @@
 // Package server is the guest's side: it serves a sandbox's handle, whatever
-// that is, to the host at the other end of a stream.
+// that is, to the hosts at the other ends of its streams.
 //
-// [Run] waits for the host's greeting, makes the handle that it asks for,
+// [Run] waits for the first host's greeting, makes the handle that it asks for,
 // answers with what the guest finds around it, and then carries out one
-// operation for each stream until the host goes, or is not heard of for the
-// lease. Then it destroys the handle, which ends everything that was started.
+// operation for each stream. A host that has lost its connection, and another
+// one where the first has died, come back over a socket (see [Options].Listen)
+// and prove that they know the sandbox's key. When no host was heard of for the
+// lease, or the sandbox's lifetime is over, the handle is destroyed, which ends
+// everything that was started.
 //
-// The host is trusted. What the operations do is the handle's; nothing here
-// knows how a command is run.
+// Hosts are trusted. What the operations do is the handle's; nothing here knows
+// how a command is run.
 package server
 
 import (
@@ -16,6 +19,7 @@ import (
 	"fmt"
 	"io"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pinfold-dev/pinfold/execution"
@@ -33,6 +37,10 @@ type Options struct {
 	// handle. Required.
 	Facts func() proto.Facts
 
+	// Listen opens the socket over which hosts come back. Without it a
+	// connection that ends takes the guest with it.
+	Listen func(name string) (Listener, error)
+
 	// Rest is called when the guest has come to rest after work: no operation
 	// runs, and none has for restDelay. It may be nil.
 	Rest func()
@@ -40,6 +48,13 @@ type Options struct {
 	// Ticks is how many ticks a lease has; 0 means defaultTicks. The time
 	// between two ticks of a frozen guest is not counted.
 	Ticks int
+}
+
+// A Listener waits for hosts that come back.
+type Listener interface {
+	// Accept waits for one. It fails once the listener is closed.
+	Accept() (io.ReadWriteCloser, error)
+	Close() error
 }
 
 const (
@@ -56,164 +71,237 @@ const (
 	restDelay = time.Second
 )
 
-// ErrExpired says that the host was not heard of for the lease.
-var ErrExpired = errors.New("host was silent for the lease")
+// Why a guest ends by itself.
+var (
+	ErrExpired  = errors.New("host was silent for the lease")
+	ErrLifetime = errors.New("lifetime is over")
+	ErrIdle     = errors.New("idle for too long")
+	ErrShutdown = errors.New("shut down by the host")
+)
 
-// Run serves until the host has gone or ctx ends, and returns why. It closes
-// conn.
+// A server is one guest.
+type server struct {
+	opts   Options
+	cfg    *proto.Config // of the first host
+	facts  proto.Facts
+	ready  chan struct{} // closed when handle is set
+	handle execution.Handle
+	rest   *time.Timer   // runs from the end of the last operation
+	ended  chan *session // those whose connection has ended
+	stop   chan error    // why to end; the first counts
+	crew   sync.WaitGroup
+
+	active atomic.Int64  // operations that run, but for those that only wait
+	begun  atomic.Uint64 // operations so far
+
+	mu       sync.Mutex
+	closed   bool
+	sessions map[*session]struct{}
+}
+
+// Run serves until no host is left, or what the first host has set is over, and
+// returns why. It closes conn.
 func Run(ctx context.Context, conn io.ReadWriteCloser, opts Options) error {
-	s := &session{
-		ready: make(chan struct{}), rest: time.NewTimer(restDelay), processes: map[uint64]execution.Process{},
+	s := &server{
+		opts: opts, ready: make(chan struct{}), rest: time.NewTimer(restDelay),
+		ended: make(chan *session), stop: make(chan error, 1), sessions: map[*session]struct{}{},
 	}
 	defer s.rest.Stop()
-	m := wire.New(ctx, conn, wire.Config{Serve: s.serve})
-	err := s.run(ctx, m, opts)
-	m.Fail(err)
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	first := s.open(ctx, conn, wire.KnockExclusive)
+	err := s.run(ctx, first)
+	cancel()
+	return s.close(ctx, err)
+}
+
+func (s *server) run(ctx context.Context, first *session) error {
+	cfg, err := first.greeting(ctx)
+	if err != nil {
+		return err
+	}
+	s.cfg = cfg
+	s.handle, err = s.opts.Spawn(ctx, cfg)
+	if err != nil {
+		return refuse(ctx, first.mux, err)
+	}
+	if err := s.listen(ctx, first); err != nil {
+		return refuse(ctx, first.mux, err)
+	}
+	close(s.ready)
+	s.facts = s.opts.Facts()
+	s.facts.Dir = s.handle.Dir()
+	first.mux.Answer(s.facts.Encode())
+	return s.keep(ctx)
+}
+
+// listen lets hosts come back, where the first one wants that.
+func (s *server) listen(ctx context.Context, first *session) error {
+	if len(s.cfg.Key) == 0 || s.opts.Listen == nil {
+		return nil
+	}
+	l, err := s.opts.Listen(s.cfg.Socket)
+	if err != nil {
+		return fmt.Errorf("listen for hosts that come back: %w", err)
+	}
+	first.survive()
+	s.crew.Go(func() { s.accept(ctx, l) })
+	s.crew.Go(func() {
+		<-ctx.Done()
+		_ = l.Close() // nobody comes any more
+	})
+	return nil
+}
+
+// lasts reports whether the guest outlives its connections.
+func (s *server) lasts() bool { return len(s.cfg.Key) > 0 && s.opts.Listen != nil }
+
+// close ends everything.
+func (s *server) close(ctx context.Context, err error) error {
+	s.mu.Lock()
+	s.closed = true
+	s.mu.Unlock()
+	sessions := s.all()
+	var parting sync.WaitGroup
+	for _, one := range sessions {
+		parting.Go(func() { one.part(err) })
+	}
+	parting.Wait()
 	if s.handle != nil {
 		// What is still running ends at once, so that the operations do.
 		end, cancel := context.WithTimeout(context.WithoutCancel(ctx), destroyDeadline)
 		defer cancel()
 		err = errors.Join(err, s.handle.Destroy(end))
 	}
-	m.Close(err)
+	for _, one := range sessions {
+		one.mux.Close(err)
+	}
+	s.crew.Wait()
 	return err
 }
 
-// A session is the service for one host.
-type session struct {
-	ready  chan struct{} // closed when handle is set
-	handle execution.Handle
-	rest   *time.Timer // runs from the end of the last operation
-
-	mu        sync.Mutex
-	processes map[uint64]execution.Process // running, or with leftovers
+func (s *server) all() []*session {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	list := make([]*session, 0, len(s.sessions))
+	for one := range s.sessions {
+		list = append(list, one)
+	}
+	return list
 }
 
-func (s *session) run(ctx context.Context, m *wire.Mux, opts Options) error {
-	cfg, err := greeting(ctx, m)
-	if err != nil {
-		return err
-	}
-	s.handle, err = opts.Spawn(ctx, cfg)
-	if err != nil {
-		return refuse(ctx, m, err)
-	}
-	close(s.ready)
-	facts := opts.Facts()
-	facts.Dir = s.handle.Dir()
-	m.Answer(facts.Encode())
-	return s.keep(ctx, m, opts, cfg.Lease)
-}
-
-// greeting waits for the host's HELLO.
-func greeting(ctx context.Context, m *wire.Mux) (*proto.Config, error) {
-	ctx, cancel := context.WithTimeoutCause(ctx, proto.DefaultLease, ErrExpired)
-	defer cancel()
-	hello, err := m.AwaitHello(ctx)
-	if err != nil {
-		return nil, err
-	}
-	cfg, err := proto.DecodeConfig(hello)
-	if err != nil {
-		return nil, refuse(ctx, m, fmt.Errorf("%w: %w", execution.ErrInvalid, err))
-	}
-	if cfg.Lease <= 0 {
-		cfg.Lease = proto.DefaultLease
-	}
-	return cfg, nil
-}
-
-// refuse answers the greeting with an error, and waits until the host hangs up,
-// which it does when it has read that.
-func refuse(ctx context.Context, m *wire.Mux, err error) error {
-	ctx, cancel := context.WithTimeout(ctx, proto.DefaultLease)
-	defer cancel()
-	m.Answer(proto.EncodeFailed(err))
+// shutdown makes the guest end because of err.
+func (s *server) shutdown(err error) {
 	select {
-	case <-m.Done():
-	case <-ctx.Done():
+	case s.stop <- err:
+	default: // it already ends
 	}
-	return err
 }
 
-// keep counts the ticks during which nothing was heard of the host.
-func (s *session) keep(ctx context.Context, m *wire.Mux, opts Options, lease time.Duration) error {
-	ticks := opts.Ticks
-	if ticks <= 0 {
-		ticks = defaultTicks
-	}
-	ticker := time.NewTicker(max(lease/time.Duration(ticks), time.Millisecond))
+// keep lives until it is time to end.
+func (s *server) keep(ctx context.Context) error {
+	c := newClocks(s.cfg, s.opts.Ticks)
+	ticker := time.NewTicker(c.tick)
 	defer ticker.Stop()
-	silent := 0
-	last := m.Beats()
 	for {
 		select {
-		case <-m.Done():
-			return m.Err()
+		case one := <-s.ended:
+			if !s.lasts() {
+				return one.mux.Err()
+			}
 		case <-ctx.Done():
 			return context.Cause(ctx)
+		case err := <-s.stop:
+			return err
 		case <-s.rest.C:
-			if m.Streams() > 0 {
-				break // its end sets the timer again
-			}
-			m.Trim()
-			if opts.Rest != nil {
-				opts.Rest()
-			}
+			s.comeToRest()
 		case <-ticker.C:
-			if beats := m.Beats(); beats != last {
-				last, silent = beats, 0
-			} else if silent++; silent > ticks {
-				return fmt.Errorf("%w of %v", ErrExpired, lease)
+			if err := c.count(s.heard(), s.isBusy()); err != nil {
+				return err
 			}
 		}
 	}
 }
 
-// serve carries out one operation.
-func (s *session) serve(ctx context.Context, st *wire.Stream, payload []byte) []byte {
-	select {
-	case <-s.ready:
-	case <-ctx.Done():
-		return proto.EncodeFailed(context.Cause(ctx))
+// heard reports whether anything was heard of a host since the last call.
+func (s *server) heard() bool {
+	heard := false
+	for _, one := range s.all() {
+		heard = one.heard() || heard
 	}
-	defer s.rest.Reset(restDelay)
-	call, err := proto.DecodeCall(payload)
-	if err != nil {
-		return proto.EncodeFailed(fmt.Errorf("%w: %w", execution.ErrInvalid, err))
+	return heard
+}
+
+// isBusy reports whether something runs, or was asked since the last call.
+func (s *server) isBusy() bool {
+	if s.begun.Swap(0) > 0 || s.active.Load() > 0 {
+		return true
 	}
-	switch call.Method {
-	case proto.MethodStart:
-		return s.start(ctx, st, call)
-	case proto.MethodSignal, proto.MethodKill, proto.MethodResize:
-		return done(s.control(ctx, call))
-	case proto.MethodOpen:
-		return done(s.open(ctx, st, call))
-	case proto.MethodWrite:
-		return done(s.handle.WriteFile(ctx, call.Path, &input{st}, execution.WriteOptions{Mode: call.Mode}))
-	case proto.MethodStat:
-		return described(s.handle.Stat(ctx, call.Path))
-	case proto.MethodLstat:
-		return described(s.handle.Lstat(ctx, call.Path))
-	case proto.MethodList:
-		return done(list(st, s.handle.List(ctx, call.Path)))
-	case proto.MethodGlob:
-		return done(list(st, s.handle.Glob(ctx, call.Path, call.Pattern)))
-	default:
-		return proto.EncodeFailed(fmt.Errorf("%w: method %d", execution.ErrUnsupported, call.Method))
+	tasks, ok := s.handle.(interface{ RunningTasks() int })
+	return ok && tasks.RunningTasks() > 0
+}
+
+// comeToRest gives back what is only needed for work.
+func (s *server) comeToRest() {
+	sessions := s.all()
+	for _, one := range sessions {
+		if one.mux.Streams() > 0 {
+			return // its end sets the timer again
+		}
+	}
+	for _, one := range sessions {
+		one.mux.Trim()
+	}
+	if s.opts.Rest != nil {
+		s.opts.Rest()
 	}
 }
 
-func done(err error) []byte {
-	if err != nil {
-		return proto.EncodeFailed(err)
-	}
-	return proto.EncodeDone()
+// clocks count the ticks that what limits a guest's life has left.
+type clocks struct {
+	tick              time.Duration
+	cfg               *proto.Config
+	age, silent, idle time.Duration
 }
 
-func described(info execution.FileInfo, err error) []byte {
-	if err != nil {
-		return proto.EncodeFailed(err)
+// finestTick and coarsestTick bound how often a guest wakes up.
+const (
+	finestTick   = 10 * time.Millisecond
+	coarsestTick = 10 * time.Second
+)
+
+func newClocks(cfg *proto.Config, ticks int) *clocks {
+	if ticks <= 0 {
+		ticks = defaultTicks
 	}
-	return proto.EncodeInfo(info)
+	shortest := cfg.Lease
+	for _, d := range []time.Duration{cfg.Lifetime, cfg.IdleTimeout} {
+		if d > 0 {
+			shortest = min(shortest, d)
+		}
+	}
+	tick := min(max(shortest/time.Duration(ticks), finestTick), coarsestTick)
+	return &clocks{tick: tick, cfg: cfg}
+}
+
+// count takes one tick, and says why the guest has to end.
+func (c *clocks) count(heard, busy bool) error {
+	c.age += c.tick
+	c.silent += c.tick
+	c.idle += c.tick
+	if heard {
+		c.silent = 0
+	}
+	if busy {
+		c.idle = 0
+	}
+	switch {
+	case !c.cfg.Detach && c.silent > c.cfg.Lease:
+		return fmt.Errorf("%w of %v", ErrExpired, c.cfg.Lease)
+	case c.cfg.Lifetime > 0 && c.age >= c.cfg.Lifetime:
+		return fmt.Errorf("its %w: %v", ErrLifetime, c.cfg.Lifetime)
+	case c.cfg.IdleTimeout > 0 && c.idle >= c.cfg.IdleTimeout:
+		return fmt.Errorf("%w: %v", ErrIdle, c.cfg.IdleTimeout)
+	}
+	return nil
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Version is the version of the protocol; both sides must have the same.
-const Version = 1
+const Version = 2
 
 // Bounds on what may be sent, in bytes.
 const (
@@ -27,8 +27,12 @@ const (
 	// MaxHello is the largest payload of a HELLO.
 	MaxHello = 4 << 20
 
+	// MaxFarewell is the largest payload of a BYE.
+	MaxFarewell = 4 << 10
+
 	maxHelloReply = 64 << 10
 	pingSize      = 8
+	seenSize      = 8
 	creditSize    = 4
 )
 
@@ -49,6 +53,8 @@ const (
 	frameCredit                      // both ways
 	frameCancel                      // to the guest
 	frameResult                      // to the host; ends a stream
+	frameSeen                        // both ways
+	frameBye                         // to the host; why the guest ends
 	frameTypes
 )
 
@@ -56,6 +62,7 @@ func (t frameType) String() string {
 	names := [frameTypes]string{
 		frameHello: "HELLO", framePing: "PING", framePong: "PONG", frameCall: "CALL", frameAck: "ACK",
 		frameData: "DATA", frameEOF: "EOF", frameCredit: "CREDIT", frameCancel: "CANCEL", frameResult: "RESULT",
+		frameSeen: "SEEN", frameBye: "BYE",
 	}
 	if t > 0 && t < frameTypes {
 		return names[t]
@@ -137,6 +144,10 @@ func ruleFor(kind frameType, toHost bool) rule {
 		return rule{max: MaxHello}
 	case framePing, framePong:
 		return rule{min: pingSize, max: pingSize}
+	case frameSeen:
+		return rule{min: seenSize, max: seenSize}
+	case frameBye:
+		return only(rule{max: MaxFarewell}, toHost)
 	case frameCall:
 		return only(rule{max: MaxCall, stream: true}, !toHost)
 	case frameAck, frameResult:

@@ -6,6 +6,7 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // maxStreams is how many streams may be open on one connection, counting those
@@ -36,10 +37,11 @@ type Config struct {
 
 // A Mux is one side of a connection. Two goroutines serve it until it ends.
 type Mux struct {
-	conn   io.ReadWriteCloser
+	link   *link
 	cfg    Config
 	pools  pools
 	relays relayCache
+	told   uint64 // how much the peer was told that we have seen; the reader's
 
 	queue queue
 	beats atomic.Uint64 // frames received
@@ -66,10 +68,15 @@ type Mux struct {
 // only gives Serve its values.
 func New(ctx context.Context, conn io.ReadWriteCloser, cfg Config) *Mux {
 	m := &Mux{
-		conn: conn, cfg: cfg, streams: map[uint32]*Stream{}, nextID: 1,
+		cfg: cfg, streams: map[uint32]*Stream{}, nextID: 1,
 		helloCh: make(chan struct{}), stopping: make(chan struct{}), done: make(chan struct{}),
 		stopAll: func() {},
 	}
+	retains := hostRetains
+	if cfg.Serve != nil {
+		retains = guestRetains
+	}
+	m.link = newLink(conn, &m.pools, retains)
 	m.queue.init()
 	ctx = context.WithoutCancel(ctx)
 	if cfg.Serve != nil {
@@ -109,6 +116,18 @@ func (m *Mux) Answer(hello []byte) {
 
 // Ping asks the peer for a sign of life.
 func (m *Mux) Ping() { m.push(header{kind: framePing}, make([]byte, pingSize)) }
+
+// Survive makes the connection outlive what it runs on. Each time that breaks,
+// broken is called, which may not wait; Park and Resume, or Fail, are to follow.
+func (m *Mux) Survive(broken func(cause error)) { m.link.survive(broken) }
+
+// Park gives up what the connection runs on, and returns how many bytes have
+// come since its start: what the peer's Resume is to be told.
+func (m *Mux) Park() (received uint64) { return m.link.park() }
+
+// Resume goes on over conn. seen is what the peer's Park returned. It fails
+// when that cannot be, and then leaves conn alone.
+func (m *Mux) Resume(conn io.ReadWriteCloser, seen uint64) error { return m.link.resumeOn(conn, seen) }
 
 // Beats counts the frames that have arrived.
 func (m *Mux) Beats() uint64 { return m.beats.Load() }
@@ -241,6 +260,7 @@ func (m *Mux) Close(err error) {
 	m.loops.Wait()
 	m.serving.Wait()
 	m.relays.close()
+	m.link.release()
 }
 
 // end starts the end. A final cause is not to be explained.
@@ -257,7 +277,7 @@ func (m *Mux) end(cause error, final bool) {
 	if first {
 		close(m.stopping)
 		m.stopAll()
-		_ = m.conn.Close() // it is of no more use; what went wrong is known
+		m.link.close(cause)
 	}
 }
 
@@ -289,8 +309,38 @@ func (m *Mux) settle() {
 // readLoop takes in frames until the connection ends, and then settles it.
 func (m *Mux) readLoop(ctx context.Context) {
 	defer m.loops.Done()
-	r := bufio.NewReaderSize(m.conn, readBuffer)
+	r := bufio.NewReaderSize(m.link, readBuffer)
 	err := m.receiveAll(ctx, r)
 	m.end(err, false)
 	m.settle()
 }
+
+// A Farewell is why a connection ended when its guest said goodbye. The text is
+// the guest's own.
+type Farewell struct{ Text string }
+
+func (f *Farewell) Error() string { return "guest said: " + f.Text }
+
+// Farewell tells the host why its guest ends, as far as that can be done
+// quickly. Fail or Close are to follow.
+func (m *Mux) Farewell(err error) {
+	text := err.Error()
+	m.push(header{kind: frameBye}, []byte(text[:min(len(text), MaxFarewell)]))
+	flushed := make(chan struct{})
+	m.serving.Go(func() {
+		defer close(flushed)
+		select {
+		case m.queue.writing <- struct{}{}:
+			_ = m.flush() // nobody is left to be told
+			<-m.queue.writing
+		case <-m.stopping:
+		}
+	})
+	select {
+	case <-flushed:
+	case <-time.After(farewellTime):
+	}
+}
+
+// farewellTime bounds Farewell: the peer may not read.
+const farewellTime = 200 * time.Millisecond

@@ -1,10 +1,9 @@
 package wire
 
 import (
+	"encoding/binary"
 	"errors"
-	"fmt"
 	"sync"
-	"time"
 )
 
 // Bounds on the queue of control frames, in bytes: beyond the first, those who
@@ -25,12 +24,12 @@ type queue struct {
 	mu      sync.Mutex
 	frames  []byte
 	pong    bool          // an answer to a PING is among them
+	seen    bool          // a SEEN is
 	waiting chan struct{} // closed when there is room again; nil when nobody waits
 	kick    chan struct{} // something was queued
 
 	writing chan struct{} // holds a token while somebody writes, and guards:
 	spare   []byte        // the buffer that is not frames
-	failed  error         // of the first write that failed
 }
 
 func (q *queue) init() {
@@ -53,14 +52,29 @@ func (m *Mux) push(h header, payload []byte) {
 }
 
 // pushPong queues the answer to a PING; one answers all that have come.
-func (m *Mux) pushPong(payload []byte) {
-	q := &m.queue
-	q.mu.Lock()
-	if !q.pong {
-		q.pong = true
-		q.append(header{kind: framePong}, payload)
+func (m *Mux) pushPong(payload []byte) { m.queue.once(&m.queue.pong, header{kind: framePong}, payload) }
+
+// pushSeen tells the peer how much has come, so that it need not keep it. It is
+// for the goroutine that reads.
+func (m *Mux) pushSeen() {
+	now := m.link.received.Load()
+	var payload [seenSize]byte
+	binary.LittleEndian.PutUint64(payload[:], now)
+	if m.queue.once(&m.queue.seen, header{kind: frameSeen}, payload[:]) {
+		m.told = now
 	}
-	q.mu.Unlock()
+}
+
+// once queues a frame unless one of its kind, which is queued, says it all.
+func (q *queue) once(queued *bool, h header, payload []byte) bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if *queued {
+		return false
+	}
+	*queued = true
+	q.append(h, payload)
+	return true
 }
 
 // pushWait queues a frame of a stream as soon as there is room. It fails when
@@ -115,7 +129,7 @@ func (q *queue) take(empty []byte) []byte {
 		empty = nil
 	}
 	frames := q.frames
-	q.frames, q.pong = empty[:0], false
+	q.frames, q.pong, q.seen = empty[:0], false, false
 	if q.waiting != nil {
 		close(q.waiting)
 		q.waiting = nil
@@ -127,18 +141,26 @@ func (q *queue) take(empty []byte) []byte {
 func (m *Mux) flush() error {
 	q := &m.queue
 	q.spare = q.take(q.spare)
-	if len(q.spare) > 0 && q.failed == nil {
-		_, q.failed = m.conn.Write(q.spare)
+	if len(q.spare) == 0 {
+		return nil
 	}
-	return q.failed
+	_, err := m.link.Write(q.spare)
+	return err
 }
 
-// send writes a large frame: write is called once nobody else writes, and
-// after what is queued. It is not called when the stream fails first. A write
-// that has begun ends only by itself, or with the connection.
+// send writes a large frame: write is called once there is room for it, nobody
+// else writes, and after what is queued. It is not called when the stream fails
+// first. A write that has begun ends only by itself, or with the connection.
 func (s *Stream) send(write func() error) error {
 	m := s.mux
 	q := &m.queue
+	for room := m.link.full(); room != nil; room = m.link.full() {
+		select {
+		case <-room:
+		case <-s.gone:
+			return s.failure()
+		}
+	}
 	select {
 	case q.writing <- struct{}{}:
 	case <-s.gone:
@@ -147,22 +169,14 @@ func (s *Stream) send(write func() error) error {
 	err := m.flush()
 	if err == nil {
 		err = write()
-		q.failed = err
 	}
 	<-q.writing
 	if err == nil {
 		return nil
 	}
-	m.kickWriter() // which sees to the end
+	m.end(err, false)
 	<-m.done
 	return s.failure()
-}
-
-func (m *Mux) kickWriter() {
-	select {
-	case m.queue.kick <- struct{}{}:
-	default:
-	}
 }
 
 // failure is why nothing can be sent on the stream any more. One whose RESULT
@@ -177,25 +191,13 @@ func (s *Stream) failure() error {
 	return err
 }
 
-// readOn is how long a connection that cannot be written to is still read from:
-// what the peer sent before it went is there, and tells more than the failure
-// to write.
-const readOn = 5 * time.Second
-
-// writeLoop writes what is queued until the connection ends. After a write has
-// failed it drops what is queued.
+// writeLoop writes what is queued until the connection ends.
 func (m *Mux) writeLoop() {
 	defer m.loops.Done()
 	q := &m.queue
-	var late <-chan time.Time
 	for {
 		select {
 		case <-m.stopping:
-			return
-		case <-late:
-			q.writing <- struct{}{}
-			m.end(fmt.Errorf("connection: %w", q.failed), false)
-			<-q.writing
 			return
 		case <-q.kick:
 		}
@@ -206,10 +208,8 @@ func (m *Mux) writeLoop() {
 		}
 		err := m.flush()
 		<-q.writing
-		if err != nil && late == nil {
-			timer := time.NewTimer(readOn)
-			defer timer.Stop()
-			late = timer.C
+		if err != nil {
+			return // whoever reads sees to the end
 		}
 	}
 }

@@ -4,13 +4,15 @@ import (
 	"bufio"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"io"
+	"runtime"
 	"time"
 )
 
 // magic starts the payload of every HELLO; its last two bytes are Version.
-const magic = "pinfold\x00\x01"
+const magic = "pinfold\x00\x02"
 
 // maxCredit is how much credit a peer may give at most, in bytes.
 const maxCredit = 1 << 30
@@ -41,6 +43,12 @@ func (m *Mux) receiveAll(ctx context.Context, r *bufio.Reader) error {
 			return err
 		}
 		m.beats.Add(1)
+		if m.link.received.Load()-m.told >= seenEvery {
+			m.pushSeen()
+			// A guest has one processor, and the peer waits for this; the
+			// scheduler would let the consumer go first for 10 ms.
+			runtime.Gosched()
+		}
 	}
 }
 
@@ -95,8 +103,14 @@ func (m *Mux) receiveControl(r *bufio.Reader, h header) error {
 		return m.receiveHello(payload)
 	case framePing:
 		m.pushPong(payload)
+		m.pushSeen() // at rest nothing is to be kept
 		return nil
+	case frameSeen:
+		return m.link.seen(payload)
+	case frameBye:
+		return &Farewell{Text: string(payload)}
 	case framePong:
+		m.pushSeen()
 		return nil
 	default:
 		s := m.stream(h.stream)
@@ -132,12 +146,19 @@ func (m *Mux) unknown(h header) error {
 	return Violation("%v frame for stream %d, which is not open", h.kind, h.stream)
 }
 
+// ErrVersion says that the other side speaks another version of the protocol.
+var ErrVersion = errors.New("host and guest are of different versions")
+
+func versionError(theirs byte) error {
+	return fmt.Errorf("%w: %w: the other side has protocol %d, this one %d", ErrViolation, ErrVersion, theirs, Version)
+}
+
 func (m *Mux) receiveHello(payload []byte) error {
 	if len(payload) < len(magic) || string(payload[:len(magic)-1]) != magic[:len(magic)-1] {
 		return Violation("greeting %q", payload[:min(len(payload), 64)])
 	}
 	if v := payload[len(magic)-1]; v != Version {
-		return Violation("protocol version %d: want %d; host and guest are of different builds", v, Version)
+		return versionError(v)
 	}
 	m.hello, m.greeted = append([]byte(nil), payload[len(magic):]...), true
 	close(m.helloCh)

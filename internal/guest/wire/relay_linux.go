@@ -5,7 +5,6 @@ import (
 	"io"
 	"sync"
 	"syscall"
-	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -88,14 +87,6 @@ var errNoSplice = errors.New("cannot be spliced")
 // were sent and the rest can still be read from src.
 func (o *Sender) splice(src syscall.Conn, limit int64) (n int64, err error) {
 	m := o.stream.mux
-	out, ok := m.conn.(syscall.Conn)
-	if !ok {
-		return 0, errNoSplice
-	}
-	dst, err := out.SyscallConn()
-	if err != nil {
-		return 0, errNoSplice
-	}
 	from, err := src.SyscallConn()
 	if err != nil {
 		return 0, errNoSplice
@@ -107,7 +98,7 @@ func (o *Sender) splice(src syscall.Conn, limit int64) (n int64, err error) {
 	clean := true
 	defer func() { m.relays.put(p, clean) }()
 	for n < limit {
-		sent, err := o.spliceFrame(p, from, dst, limit-n)
+		sent, err := o.spliceFrame(p, from, limit-n)
 		n += sent
 		if err != nil {
 			clean = isSource(err)
@@ -131,7 +122,7 @@ func isSource(err error) bool {
 const usualPipe = 64 << 10
 
 // spliceFrame sends one frame.
-func (o *Sender) spliceFrame(p *relay, from, dst syscall.RawConn, limit int64) (int64, error) {
+func (o *Sender) spliceFrame(p *relay, from syscall.RawConn, limit int64) (int64, error) {
 	s := o.stream
 	credit, err := s.reserve(o.channel, min(limit, MaxData), false)
 	if err != nil {
@@ -147,9 +138,16 @@ func (o *Sender) spliceFrame(p *relay, from, dst syscall.RawConn, limit int64) (
 	if err != nil {
 		return 0, err
 	}
-	h := header{kind: frameData, channel: o.channel, stream: s.id, length: uint32(n)} //nolint:gosec // at most MaxData
-	if err := s.send(func() error { return p.drain(s.mux, h, dst) }); err != nil {
-		return 0, err
+	h := header{kind: frameData, channel: o.channel, stream: s.id}
+	for left := n; left > 0; {
+		err := s.send(func() error {
+			sent, err := s.mux.link.spliceFrame(h, p, left)
+			left -= sent
+			return err
+		})
+		if err != nil {
+			return 0, err
+		}
 	}
 	return int64(n), nil
 }
@@ -180,34 +178,6 @@ func (p *relay) fill(from syscall.RawConn, want int) (n int, err error) {
 	return n, nil
 }
 
-// restTime is how long a pipe that is full is left alone. Whoever reads it may
-// do so in small pieces (containerd's shim: 4 KiB); filling it up again after
-// each of them would keep both sides busy waking each other up. It is a
-// fraction of what it takes to empty the pipe.
-const restTime = 300 * time.Microsecond
-
-// drain writes a DATA frame whose payload is in the relay.
-func (p *relay) drain(m *Mux, h header, dst syscall.RawConn) error {
-	if _, err := m.conn.Write(h.append(nil)); err != nil {
-		return err
-	}
-	left, rested := int(h.length), false
-	for left > 0 {
-		n, err := p.move(dst, left, rested)
-		left -= n
-		switch {
-		case n > 0:
-			rested = false
-		case errors.Is(err, unix.EAGAIN):
-			time.Sleep(restTime)
-			rested = true
-		default:
-			return p.copy(m, left, err)
-		}
-	}
-	return nil
-}
-
 // move moves up to want bytes from the relay to dst. With wait it waits until
 // some can be.
 func (p *relay) move(dst syscall.RawConn, want int, wait bool) (n int, err error) {
@@ -224,19 +194,39 @@ func (p *relay) move(dst syscall.RawConn, want int, wait bool) (n int, err error
 	return n, errors.Join(waitErr, err)
 }
 
-// copy writes the rest where the connection takes no splice.
-func (p *relay) copy(m *Mux, left int, cause error) error {
-	buf := m.pools.frame()
-	defer m.pools.putFrame(buf)
-	for left > 0 {
-		n, err := unix.Read(p.r, buf[:left])
-		if err != nil || n == 0 {
-			return errors.Join(cause, err)
+// copy writes up to n bytes of the relay where the connection takes no splice,
+// and returns how many it took from there.
+func (p *relay) copy(w io.Writer, n int) (taken int, err error) {
+	buf := make([]byte, min(n, usualPipe))
+	for taken < n {
+		part := buf[:min(len(buf), n-taken)]
+		if err := p.read(part); err != nil {
+			return taken, err
 		}
-		if _, err := m.conn.Write(buf[:n]); err != nil {
+		taken += len(part)
+		if _, err := w.Write(part); err != nil {
+			return taken, err
+		}
+	}
+	return taken, nil
+}
+
+// read takes as many bytes from the relay as there is room for in b.
+func (p *relay) read(b []byte) error { return readAll(p.r, b) }
+
+// readAll fills b from a pipe that holds enough.
+func readAll(fd int, b []byte) error {
+	for len(b) > 0 {
+		n, err := unix.Read(fd, b)
+		switch {
+		case errors.Is(err, unix.EINTR):
+			continue
+		case err != nil:
 			return err
+		case n == 0:
+			return io.ErrUnexpectedEOF
 		}
-		left -= n
+		b = b[n:]
 	}
 	return nil
 }

@@ -66,11 +66,10 @@ func (o *Sender) Send(n int) error {
 	if !isLarge {
 		return o.stream.pushWait(h, o.small.data[:n])
 	}
-	h.put(o.large[:])
-	return o.stream.send(func() error {
-		_, err := o.stream.mux.conn.Write(o.large[:headerSize+n])
-		return err
-	})
+	large := o.large
+	o.large = nil // it is kept until the peer has seen it
+	h.put(large[:])
+	return o.stream.send(func() error { return o.stream.mux.link.writeFrame(large, headerSize+n) })
 }
 
 // Write sends all of p.
