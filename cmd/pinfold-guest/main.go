@@ -15,14 +15,18 @@ const usage = `pinfold-guest runs inside of a pinfold sandbox, where its host st
 to it over its standard input and output. There is nothing to use it for by hand:
 run commands in a sandbox with "pinfold run".
 
-  pinfold-guest serve     serve the host
-  pinfold-guest version   tell the version
+  pinfold-guest serve       serve the host
+  pinfold-guest dial NAME   connect a host that comes back to the guest that serves
+  pinfold-guest version     tell the version
 `
 
 func main() {
 	command := ""
-	if len(os.Args) == 2 {
+	switch {
+	case len(os.Args) == 2:
 		command = os.Args[1]
+	case len(os.Args) == 3 && os.Args[1] == "dial":
+		os.Exit(dial(os.Args[2]))
 	}
 	switch command {
 	case "serve":

@@ -53,8 +53,9 @@ func serve() int {
 		Spawn: func(ctx context.Context, cfg *proto.Config) (execution.Handle, error) {
 			return commands.Spawn(ctx, execution.Spec{Dir: cfg.Dir, Env: cfg.Env})
 		},
-		Facts: facts,
-		Rest:  debug.FreeOSMemory,
+		Facts:  facts,
+		Listen: listen,
+		Rest:   debug.FreeOSMemory,
 	})
 	if first {
 		// All that is left dies with us; this only makes it quick.
@@ -62,7 +63,7 @@ func serve() int {
 	} else {
 		err = errors.Join(err, commands.Close())
 	}
-	if errors.Is(err, server.ErrExpired) || errors.Is(err, execution.ErrLost) {
+	if server.IsEnd(err) || errors.Is(err, execution.ErrLost) {
 		return failed(err)
 	}
 	return 0

@@ -273,6 +273,13 @@ func (r *Registry) Tasks(ctx context.Context) iter.Seq2[execution.TaskInfo, erro
 	}
 }
 
+// RunningTasks is how many tasks have not ended.
+func (r *Registry) RunningTasks() int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return len(r.tasks) - len(r.ended)
+}
+
 // failure is why the handle has ended, if it has.
 func (r *Registry) failure() error {
 	r.mu.Lock()

@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
@@ -22,9 +23,18 @@ type Client struct {
 	facts           Facts
 	mux             *wire.Mux
 	paused          atomic.Bool
+	following       atomic.Bool   // a loop over Events runs
 	processes       atomic.Uint64 // numbers given to processes so far
 	cancel          context.CancelFunc
 	watching        sync.WaitGroup
+
+	// What it takes to find the guest again.
+	redial  func(ctx context.Context) (io.ReadWriteCloser, error)
+	key     []byte
+	session [wire.SessionSize]byte
+	lease   time.Duration
+	breaks  chan error  // why the connection broke
+	away    atomic.Bool // there is no connection
 }
 
 // Dial greets the guest at the other end of conn. It owns conn from then on,
@@ -38,11 +48,24 @@ type Client struct {
 func Dial(ctx context.Context, conn io.ReadWriteCloser, opts Options) (*Client, error) {
 	// Explaining and watching go on for as long as the client lives.
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
-	c := &Client{backend: opts.Backend, handle: opts.Handle, explain: opts.Explain, cancel: cancel}
+	c := &Client{
+		backend: opts.Backend, handle: opts.Handle, explain: opts.Explain, cancel: cancel,
+		redial: opts.Redial, key: opts.Config.Key, lease: withDefault(opts.Config.Lease, DefaultLease),
+		breaks: make(chan error, 1),
+	}
+	if _, err := rand.Read(c.session[:]); err != nil {
+		cancel()
+		return nil, errors.Join(c.wrap("greet guest", "", err), conn.Close())
+	}
+	opts.Config.Session = c.session
 	c.mux = wire.New(life, conn, wire.Config{Explain: func(cause error) error { return c.verdict(life, cause) }})
 	if err := c.greet(ctx, opts.Config); err != nil {
 		_ = c.Close()
 		return nil, err
+	}
+	if c.redial != nil && len(c.key) > 0 {
+		c.mux.Survive(c.broke)
+		c.watching.Go(func() { c.reconnectAll(life) })
 	}
 	c.watching.Go(func() {
 		c.watch(life, withDefault(opts.Heartbeat, DefaultHeartbeat), withDefault(opts.Silence, DefaultSilence))
@@ -154,13 +177,17 @@ func (c *Client) verdict(life context.Context, cause error) error {
 	if known, ok := errors.AsType[explained](cause); ok {
 		return known.error
 	}
-	if err := c.ask(life, cause); err != nil {
+	if f, ok := errors.AsType[*wire.Farewell](cause); ok {
+		return lost(errors.New(proto.Printable(f.Text)))
+	}
+	if err := c.ask(life, cause); errors.Is(err, execution.ErrLost) {
 		return err
 	}
-	return lost(cause) // it lives, and cannot be spoken to
+	return lost(cause) // it lives, or nobody knows, and cannot be spoken to
 }
 
-// ask calls Explain. A nil answer says that the sandbox lives.
+// ask calls Explain. A nil answer says that the sandbox lives, one that does
+// not match ErrLost that nobody knows.
 func (c *Client) ask(life context.Context, cause error) error {
 	if c.explain == nil {
 		return lost(cause)
@@ -173,6 +200,9 @@ func (c *Client) ask(life context.Context, cause error) error {
 	}
 	if e, ok := err.(*execution.Error); ok { //nolint:errorlint // only its outermost layer
 		err = e.Err // the operation that it hits names the sandbox
+	}
+	if errors.Is(err, execution.ErrUnavailable) || errors.Is(err, execution.ErrTimeout) {
+		return err
 	}
 	return lost(err)
 }
@@ -195,7 +225,7 @@ func (c *Client) watch(life context.Context, heartbeat, silence time.Duration) {
 		case <-c.mux.Done():
 			return
 		}
-		if now := c.mux.Beats(); now != last || c.paused.Load() {
+		if now := c.mux.Beats(); now != last || c.paused.Load() || c.away.Load() {
 			last, quiet, silences = now, 0, 0
 		} else if quiet += heartbeat; quiet >= silence {
 			silences++
@@ -205,7 +235,7 @@ func (c *Client) watch(life context.Context, heartbeat, silence time.Duration) {
 				return
 			}
 		}
-		if !c.paused.Load() {
+		if !c.paused.Load() && !c.away.Load() {
 			c.mux.Ping()
 		}
 	}
@@ -216,8 +246,11 @@ func (c *Client) watch(life context.Context, heartbeat, silence time.Duration) {
 func (c *Client) judge(life context.Context, silence time.Duration, silences int) error {
 	cause := fmt.Errorf("guest has not answered for %v", time.Duration(silences)*silence)
 	err := c.ask(life, cause)
-	if err == nil && silences >= maxSilences {
+	if errors.Is(err, execution.ErrLost) {
+		return err
+	}
+	if silences >= maxSilences {
 		return lost(cause)
 	}
-	return err
+	return nil
 }

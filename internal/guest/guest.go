@@ -26,6 +26,7 @@ package guest
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/pinfold-dev/pinfold/internal/guest/proto"
@@ -61,12 +62,20 @@ type Options struct {
 	// says which. It looks at the sandbox and returns the error that every
 	// pending and later call is to fail with, which should match
 	// [execution.ErrLost] and say why ("out of memory", "removed"); an error
-	// that does not match is wrapped so that it does. Nil means that the
+	// that does not match is wrapped so that it does, but for ErrUnavailable
+	// and ErrTimeout, which say that nobody knows. Nil means that the
 	// sandbox lives, and the client keeps waiting where that makes sense:
 	// after silence, up to maxSilences times in a row. ctx ends after
 	// explainDeadline, and when the client is closed. Explain must not call
 	// the client, other than Pause. Without Explain, cause is the answer.
 	Explain func(ctx context.Context, cause error) error
+
+	// Redial opens a connection to the socket that Config.Socket names, when
+	// the one there was has broken and Explain says that the sandbox lives or
+	// that it does not know. It is tried again until the lease has run out.
+	// Without it, or without Config.Key, a connection that breaks is the loss
+	// of the sandbox.
+	Redial func(ctx context.Context) (io.ReadWriteCloser, error)
 
 	// Heartbeat is how often the guest is asked whether it lives; 0 means
 	// DefaultHeartbeat. Silence is how long it may say nothing at all; 0

@@ -15,12 +15,12 @@ import (
 
 // List yields a directory's entries; see [execution.Handle].
 func (c *Client) List(ctx context.Context, dir string) iter.Seq2[execution.FileInfo, error] {
-	return c.entries(ctx, "list", &proto.Call{Method: proto.MethodList, Path: dir}, isName)
+	return listOf(ctx, c, "list", &proto.Call{Method: proto.MethodList, Path: dir}, cutInfo(isName))
 }
 
 // Glob yields what matches a pattern; see [execution.Handle].
 func (c *Client) Glob(ctx context.Context, dir, pattern string) iter.Seq2[execution.FileInfo, error] {
-	return c.entries(ctx, "glob", &proto.Call{Method: proto.MethodGlob, Path: dir, Pattern: pattern}, isRelative)
+	return listOf(ctx, c, "glob", &proto.Call{Method: proto.MethodGlob, Path: dir, Pattern: pattern}, cutInfo(isRelative))
 }
 
 // isName reports whether name can be that of a directory's entry. A guest
@@ -35,24 +35,36 @@ func isRelative(path string) bool {
 		!slices.Contains(strings.Split(path, "/"), "..")
 }
 
-// entries yields what the guest lists. Each iteration asks anew.
-func (c *Client) entries(
-	ctx context.Context, op string, call *proto.Call, valid func(string) bool,
-) iter.Seq2[execution.FileInfo, error] {
-	return func(yield func(execution.FileInfo, error) bool) {
+// cutInfo takes a description with a valid name off the start of a list.
+func cutInfo(valid func(string) bool) func([]byte) (execution.FileInfo, int, error) {
+	return func(b []byte) (execution.FileInfo, int, error) {
+		info, n, err := proto.CutInfo(b)
+		if err == nil && n > 0 && !valid(info.Name) {
+			err = wire.Violation("listed name %q", info.Name)
+		}
+		return info, n, err
+	}
+}
+
+// listOf yields what the guest lists. Each iteration asks anew.
+func listOf[T any](
+	ctx context.Context, c *Client, op string, call *proto.Call, cut func([]byte) (T, int, error),
+) iter.Seq2[T, error] {
+	return func(yield func(T, error) bool) {
+		var none T
 		s, err := c.mux.Open(ctx, call.Encode(), wire.OpenOptions{Peeks: true})
 		if err != nil {
-			yield(execution.FileInfo{}, c.wrap(op, call.Path, err))
+			yield(none, c.wrap(op, call.Path, err))
 			return
 		}
 		defer s.Bind(ctx)()
 		defer s.Abandon(execution.ErrClosed) // when the loop is left early
-		l := lister{stream: s, valid: valid}
+		l := lister[T]{stream: s, cutOff: cut}
 		for {
 			info, err := l.next()
 			if errors.Is(err, io.EOF) {
 				if err := c.listed(op, call.Path, s); err != nil {
-					yield(execution.FileInfo{}, err)
+					yield(none, err)
 				}
 				return
 			}
@@ -60,7 +72,7 @@ func (c *Client) entries(
 				if errors.Is(err, wire.ErrViolation) || errors.Is(err, proto.ErrMalformed) {
 					err = c.broken(err)
 				}
-				yield(execution.FileInfo{}, c.wrap(op, call.Path, err))
+				yield(none, c.wrap(op, call.Path, err))
 				return
 			}
 			if !yield(info, nil) {
@@ -81,46 +93,44 @@ func (c *Client) listed(op, path string, s *wire.Stream) error {
 }
 
 // A lister takes entries from a stream, which may cut them anywhere.
-type lister struct {
+type lister[T any] struct {
 	stream *wire.Stream
-	valid  func(name string) bool
+	cutOff func([]byte) (entry T, n int, err error)
 	cut    []byte // the start of an entry
 }
 
 // next returns an entry. After the last one the error is io.EOF.
-func (l *lister) next() (execution.FileInfo, error) {
+func (l *lister[T]) next() (entry T, err error) {
 	for {
 		p, err := l.stream.Peek(0)
 		if err != nil {
 			if errors.Is(err, io.EOF) && len(l.cut) > 0 {
 				err = l.end()
 			}
-			return execution.FileInfo{}, err
+			return entry, err
 		}
 		have := p
 		if len(l.cut) > 0 {
 			have = append(l.cut, p...)
 		}
-		info, n, err := proto.CutInfo(have)
+		entry, n, err := l.cutOff(have)
 		switch {
 		case err != nil:
-			return info, err
+			return entry, err
 		case n == 0:
 			l.cut = append(l.cut, p...)
 			l.stream.Advance(0, len(p))
 			continue
-		case !l.valid(info.Name):
-			return info, wire.Violation("listed name %q", info.Name)
 		}
 		l.stream.Advance(0, n-len(l.cut))
 		l.cut = nil
-		return info, nil
+		return entry, nil
 	}
 }
 
 // end is the error when the list ends within an entry: that is fine only when
 // the guest says that it failed.
-func (l *lister) end() error {
+func (l *lister[T]) end() error {
 	result, err := l.stream.Result()
 	if err != nil {
 		return err

@@ -31,8 +31,12 @@ type Config struct {
 	// Key and Socket let a host come back: the guest listens on the socket of
 	// that name, in the abstract namespace, for who knows the key. Without
 	// them the guest ends as soon as its stream does.
-	Key    []byte
-	Socket string
+	//
+	// SocketUser is who may connect. It should be nobody's that runs there, so
+	// that no command can keep the host away.
+	Key        []byte
+	Socket     string
+	SocketUser uint32
 
 	// Session names what the host has with the guest, by which it is found
 	// again.
@@ -90,6 +94,7 @@ func (c *Config) Encode() []byte {
 	e.int(int64(c.Lease))
 	e.string(string(c.Key))
 	e.string(c.Socket)
+	e.uint(uint64(c.SocketUser))
 	e.b = append(e.b, c.Session[:]...)
 	e.bool(c.Detach)
 	e.int(int64(c.Lifetime))
@@ -105,6 +110,7 @@ func DecodeConfig(b []byte) (*Config, error) {
 		c.Key = []byte(key)
 	}
 	c.Socket = d.string(len(b))
+	c.SocketUser = uint32(d.uint(math.MaxUint32)) //nolint:gosec // bounded
 	for i := range c.Session {
 		c.Session[i] = d.byte()
 	}

@@ -37,9 +37,9 @@ type Options struct {
 	// handle. Required.
 	Facts func() proto.Facts
 
-	// Listen opens the socket over which hosts come back. Without it a
-	// connection that ends takes the guest with it.
-	Listen func(name string) (Listener, error)
+	// Listen opens the socket over which hosts come back; see Config.Socket.
+	// Without it a connection that ends takes the guest with it.
+	Listen func(cfg *proto.Config) (Listener, error)
 
 	// Rest is called when the guest has come to rest after work: no operation
 	// runs, and none has for restDelay. It may be nil.
@@ -78,6 +78,12 @@ var (
 	ErrIdle     = errors.New("idle for too long")
 	ErrShutdown = errors.New("shut down by the host")
 )
+
+// IsEnd reports whether an error of Run says that the guest came to its own
+// end, without its host.
+func IsEnd(err error) bool {
+	return errors.Is(err, ErrExpired) || errors.Is(err, ErrLifetime) || errors.Is(err, ErrIdle)
+}
 
 // A server is one guest.
 type server struct {
@@ -140,7 +146,7 @@ func (s *server) listen(ctx context.Context, first *session) error {
 	if len(s.cfg.Key) == 0 || s.opts.Listen == nil {
 		return nil
 	}
-	l, err := s.opts.Listen(s.cfg.Socket)
+	l, err := s.opts.Listen(s.cfg)
 	if err != nil {
 		return fmt.Errorf("listen for hosts that come back: %w", err)
 	}

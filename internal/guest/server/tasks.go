@@ -79,6 +79,9 @@ func (s *server) event(ctx context.Context, call *proto.Call) []byte {
 	if err != nil {
 		return proto.EncodeFailed(err)
 	}
+	if event.Kind != execution.EventTaskEnded {
+		return proto.EncodeFailed(event.Err) // the end of this guest: its host learns of that otherwise
+	}
 	return proto.EncodeEvent(number, event.Task)
 }
 
