@@ -106,8 +106,10 @@ func (c *Client) reconnect(life context.Context, cause error) error {
 	var waited time.Duration // counted, so that a host that was suspended does not give up
 	pause := firstRetry
 	for {
-		if err := c.ask(life, cause); errors.Is(err, execution.ErrLost) {
-			return err
+		if c.explain != nil {
+			if err := c.ask(life, cause); errors.Is(err, execution.ErrLost) {
+				return err
+			}
 		}
 		err := c.resume(life)
 		if err == nil || errors.Is(err, execution.ErrLost) {

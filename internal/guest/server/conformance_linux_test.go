@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"os"
 	"sync"
@@ -54,8 +55,10 @@ type handle struct {
 	own   string // its directory, if it was made for it
 	conn  net.Conn
 	end   chan error
-	once  sync.Once // destroys it
-	err   error     // of that
+	door  *door
+	stop  context.CancelFunc // ends the guest, as an engine does
+	once  sync.Once          // destroys it
+	err   error              // of that
 }
 
 func (b *backend) Spawn(ctx context.Context, spec execution.Spec) (execution.Handle, error) {
@@ -75,25 +78,31 @@ func (b *backend) Spawn(ctx context.Context, spec execution.Spec) (execution.Han
 		return fail(err)
 	}
 	b.number++
-	h := &handle{owner: b, id: fmt.Sprint("wire-", b.number), spec: spec, conn: ours, end: make(chan error, 1)}
+	h := &handle{
+		owner: b, id: fmt.Sprint("wire-", b.number), spec: spec, conn: ours, end: make(chan error, 1), door: newDoor(),
+	}
 	if spec.Dir == "" {
 		if h.own, err = os.MkdirTemp("", "pinfold-wire-"); err != nil {
 			return fail(err)
 		}
 		spec.Dir = h.own
 	}
+	life, stop := context.WithCancel(context.WithoutCancel(ctx))
+	h.stop = stop
 	go func() {
-		h.end <- server.Run(context.WithoutCancel(ctx), theirs, server.Options{
+		h.end <- server.Run(life, theirs, server.Options{
 			Spawn: func(ctx context.Context, cfg *proto.Config) (execution.Handle, error) {
 				return b.inner.Spawn(ctx, execution.Spec{Dir: cfg.Dir, Env: cfg.Env})
 			},
-			Facts: func() proto.Facts { return proto.Facts{PID: os.Getpid()} },
+			Facts:  func() proto.Facts { return proto.Facts{PID: os.Getpid()} },
+			Listen: func(*proto.Config) (server.Listener, error) { return h.door, nil },
 		})
 	}()
 	h.Client, err = guest.Dial(ctx, ours, guest.Options{
-		Backend: b.Type(), Handle: h.id, Config: guest.Config{Dir: spec.Dir, Env: spec.Env},
+		Backend: b.Type(), Handle: h.id, Config: guest.Config{Dir: spec.Dir, Env: spec.Env, Key: testKey()},
 	})
 	if err != nil {
+		stop()
 		return nil, errors.Join(err, <-h.end)
 	}
 	h.spec.Env, h.spec.Dir = nil, h.Dir()
@@ -110,6 +119,7 @@ func (h *handle) Destroy(context.Context) error {
 		delete(h.owner.handles, h)
 		h.owner.mu.Unlock()
 		h.err = h.Close()
+		h.stop()
 		if err := <-h.end; errors.Is(err, server.ErrExpired) {
 			h.err = errors.Join(h.err, err)
 		}
@@ -133,6 +143,47 @@ func (b *backend) Close() error {
 		errs = append(errs, h.Destroy(context.Background()))
 	}
 	return errors.Join(append(errs, b.inner.Close())...)
+}
+
+func testKey() []byte { return []byte("a key that both sides know") }
+
+// A door is where hosts come back to a guest.
+type door struct {
+	knocking chan io.ReadWriteCloser
+	closed   chan struct{}
+	once     sync.Once
+}
+
+func newDoor() *door {
+	return &door{knocking: make(chan io.ReadWriteCloser), closed: make(chan struct{})}
+}
+
+// knock returns a new connection to the guest.
+func (d *door) knock(context.Context) (io.ReadWriteCloser, error) {
+	ours, theirs, err := socketpair()
+	if err != nil {
+		return nil, err
+	}
+	select {
+	case d.knocking <- theirs:
+		return ours, nil
+	case <-d.closed:
+		return nil, errors.Join(net.ErrClosed, ours.Close(), theirs.Close())
+	}
+}
+
+func (d *door) Accept() (io.ReadWriteCloser, error) {
+	select {
+	case conn := <-d.knocking:
+		return conn, nil
+	case <-d.closed:
+		return nil, net.ErrClosed
+	}
+}
+
+func (d *door) Close() error {
+	d.once.Do(func() { close(d.closed) })
+	return nil
 }
 
 // socketpair is a connection with two ends.

@@ -103,7 +103,7 @@ func TestGreetingIsChecked(t *testing.T) {
 		"a runtime's message": {[]byte("exec format error\n"), `"exec format`},
 		"another frame":       {frame(framePing, 0, 0, make([]byte, pingSize)), "HELLO first"},
 		"another magic":       {frame(frameHello, 0, 0, []byte("pinfolk\x00\x01")), "pinfolk"},
-		"another version":     {frame(frameHello, 0, 0, []byte("pinfold\x00\x63")), "version 99"},
+		"another version":     {frame(frameHello, 0, 0, []byte("pinfold\x00\x63")), "protocol 99"},
 		"nothing":             {nil, "before the greeting"},
 		"cut":                 {greeting()[:headerSize+3], "ended"},
 		"too long":            {header{frameHello, 0, 0, maxHelloReply + 1}.append(nil), "bytes"},

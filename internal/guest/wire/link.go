@@ -200,6 +200,10 @@ func (l *link) resumeOn(conn io.ReadWriteCloser, seen uint64) error {
 	l.writing.Lock()
 	defer l.writing.Unlock()
 	l.mu.Lock()
+	if seen < l.log.seen {
+		l.mu.Unlock()
+		return Violation("%d bytes seen, and %d before", seen, l.log.seen)
+	}
 	if err := l.log.forget(l.pools, seen); err != nil {
 		l.mu.Unlock()
 		return err
@@ -323,10 +327,14 @@ func (r *retained) keep(b *frameBuffer, n int) {
 	r.parts = append(r.parts, part{data: b[:n], frame: b})
 }
 
-// forget drops what the peer has seen.
+// forget drops what the peer has seen. It may tell of less than before: what it
+// said before a connection broke comes again after it.
 func (r *retained) forget(p *pools, seen uint64) error {
-	if seen < r.seen || seen > r.sent {
-		return Violation("%d bytes seen: want %d to %d", seen, r.seen, r.sent)
+	if seen > r.sent {
+		return Violation("%d bytes seen of %d", seen, r.sent)
+	}
+	if seen < r.seen {
+		return nil
 	}
 	n := int(seen - r.seen) //nolint:gosec // at most size
 	r.seen = seen
