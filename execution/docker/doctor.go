@@ -56,7 +56,7 @@ func Examine(ctx context.Context, opts Options) Report {
 	var r Report
 	c, err := New(ctx, opts)
 	if err != nil {
-		r.add("engine", FindingFail, "get and start an engine, or choose the process backend, which isolates nothing", "%v", err)
+		r.add("engine", FindingFail, "start an engine that you may use, or choose the process backend, which isolates nothing", "%v", err)
 		return r
 	}
 	r.engine(c)

@@ -80,9 +80,9 @@ func mapError(call string, err error) error {
 	}
 	if unreachable(err) {
 		if errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("%w: %w: %s: %s", execution.ErrUnavailable, execution.ErrPermission, call, text)
+			return fmt.Errorf("%w: %w (engine's %s)", execution.ErrUnavailable, execution.ErrPermission, call)
 		}
-		return fmt.Errorf("%w: %s: %s", execution.ErrUnavailable, call, text)
+		return fmt.Errorf("%w: engine's %s: %s", execution.ErrUnavailable, call, text)
 	}
 	return fmt.Errorf("engine's %s: %s", call, text)
 }

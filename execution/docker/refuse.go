@@ -122,8 +122,10 @@ func (g guard) checkSource(source string) error {
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		return fmt.Errorf("mount source %q: %w", source, execution.ErrNotFound)
+	case errors.Is(err, fs.ErrPermission):
+		return fmt.Errorf("mount source %q: %w", source, execution.ErrPermission)
 	case err != nil:
-		return fmt.Errorf("mount source %q: %w: %w", source, execution.ErrPermission, err)
+		return fmt.Errorf("mount source %q: %w: %w", source, execution.ErrInvalid, err)
 	}
 	return g.refuse(source, resolved)
 }

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -223,6 +224,17 @@ func fileFaults() []fault {
 				w.errors(func(err error) error {
 					if typed := (*execution.Error)(nil); errors.As(err, &typed) {
 						return typed.Err
+					}
+					return err
+				})
+			},
+		},
+		{
+			name: "errors that say the same twice", cases: []string{"files/not_found", "files/directory"}, told: "twice",
+			make: func(w *world) {
+				w.errors(func(err error) error {
+					if typed := (*execution.Error)(nil); errors.As(err, &typed) {
+						return &execution.Error{Op: typed.Op, Path: typed.Path, Err: fmt.Errorf("%w: %w", typed.Err, typed.Err)}
 					}
 					return err
 				})

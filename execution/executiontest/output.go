@@ -8,6 +8,7 @@ import (
 	"io"
 	"runtime"
 	"strings"
+	"time"
 
 	"github.com/pinfold-dev/pinfold/execution"
 )
@@ -83,7 +84,12 @@ func outputArguments(ctx context.Context, e *env) {
 func outputBothStreams(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
 	n := quantity(200_000, 20_000)
-	stdout, stderr := &tape{}, &tape{}
+	// Each Write takes a moment, so that another at the same time meets it.
+	linger := func(int64) error {
+		time.Sleep(time.Nanosecond)
+		return nil
+	}
+	stdout, stderr := &tape{each: linger}, &tape{each: linger}
 	cmd := e.command(Count, fmt.Sprint(n))
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	e.wantExit(e.wait(ctx, e.start(ctx, h, cmd)), 0)
