@@ -8,9 +8,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,11 +66,11 @@ func (s *splicer) ReadFrom(r io.Reader) (total int64, err error) {
 	if !ok {
 		return 0, fmt.Errorf("got a %T", r)
 	}
-	file, ok := limited.R.(*os.File)
+	pipe, ok := limited.R.(syscall.Conn)
 	if !ok {
 		return 0, fmt.Errorf("got a %T within", limited.R)
 	}
-	conn, err := file.SyscallConn()
+	conn, err := pipe.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
@@ -149,6 +149,61 @@ type lateReader struct{ *bytes.Buffer }
 func (l lateReader) ReadFrom(r io.Reader) (int64, error) {
 	time.Sleep(2 * time.Millisecond)
 	return l.Buffer.ReadFrom(r)
+}
+
+// A command can read the pipe that it writes to. What it takes back is not
+// waited for, however its output is taken: a leftover that holds the pipe would
+// keep the call from returning.
+func TestOutputThatIsTakenBack(t *testing.T) {
+	h := spawn(t, newTestContext(t, Options{}))
+	leave := execution.Command{Shell: "printf x; sleep 600 & exit 3"}
+	thief := &takeBack{splicer: newSplicer(t)}
+	for name, w := range map[string]io.Writer{
+		"read": takenBack{thief}, "spliced": thief,
+	} {
+		cmd := leave
+		cmd.Stdout = w
+		status, err := finish(t, h, cmd)
+		if err != nil || status.Code != 3 || len(status.Leftovers) != 1 || status.StdoutBytes != 0 {
+			t.Errorf("%s: %+v, %v", name, status, err)
+		}
+	}
+}
+
+// A takeBack empties the pipe, as the command could, before it reads from it.
+type takeBack struct{ *splicer }
+
+func (b *takeBack) ReadFrom(r io.Reader) (int64, error) {
+	b.empty(r)
+	n, err := b.splicer.ReadFrom(r)
+	if errors.Is(err, io.EOF) { // what a pipe says that has nothing
+		err = nil
+	}
+	return n, err
+}
+
+func (b *takeBack) empty(r io.Reader) {
+	conn, err := r.(*io.LimitedReader).R.(syscall.Conn).SyscallConn()
+	if err != nil {
+		b.t.Error(err)
+		return
+	}
+	err = conn.Control(func(fd uintptr) {
+		if n, err := unix.Read(int(fd), make([]byte, 4096)); n <= 0 {
+			b.t.Errorf("nothing to take back: %d, %v", n, err)
+		}
+	})
+	if err != nil {
+		b.t.Error(err)
+	}
+}
+
+// takenBack reads what a takeBack has emptied.
+type takenBack struct{ *takeBack }
+
+func (b takenBack) ReadFrom(r io.Reader) (int64, error) {
+	b.empty(r)
+	return b.got.ReadFrom(r)
 }
 
 func TestFailingWriterWithPipe(t *testing.T) {
