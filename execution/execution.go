@@ -87,7 +87,9 @@ type Handle interface {
 	// Glob yields what matches pattern (doublestar syntax, "**" crosses
 	// directories) below dir, in order of their path bytes. FileInfo.Name is
 	// the path relative to dir. Hidden names match like others. Links to
-	// directories are not followed. It ends after yielding an error.
+	// directories are not followed. It ends after yielding an error. A pattern
+	// that leads out of dir, or whose braces stand for more than a thousand
+	// patterns, fails with ErrInvalid.
 	Glob(ctx context.Context, dir, pattern string) iter.Seq2[FileInfo, error]
 
 	// Done is closed when the sandbox has been destroyed or has died.
@@ -207,7 +209,7 @@ type FileInfo struct {
 	Name     string // last element of the path, or the path relative to the glob's directory
 	Size     int64  // in bytes
 	Mode     fs.FileMode
-	ModTime  time.Time
+	ModTime  time.Time // within the years 1 to 9999; the nearest of those where the file says another
 	UID, GID uint32
 	Target   string // of a symbolic link, as it is written there
 }

@@ -374,6 +374,29 @@ func treeFaults() []fault {
 			}),
 		},
 		{
+			name: "a pattern may lead anywhere and stand for anything", cases: []string{"tree/glob_invalid"},
+			make: func(w *world) {
+				w.glob = func(ctx context.Context, h execution.Handle, dir, pattern string) iter.Seq2[execution.FileInfo, error] {
+					if strings.ContainsAny(pattern, "/{") && !strings.HasPrefix(pattern, "a{") {
+						pattern = "*"
+					}
+					return h.Glob(ctx, dir, pattern)
+				}
+			},
+		},
+		{
+			name: "a file of a far time cannot be described", cases: []string{"files/any_time"},
+			make: func(w *world) {
+				w.stat = func(ctx context.Context, h execution.Handle, path string) (execution.FileInfo, error) {
+					info, err := h.Stat(ctx, path)
+					if err == nil && info.ModTime.Year() > 9000 {
+						err = execution.ErrLost
+					}
+					return info, err
+				}
+			},
+		},
+		{
 			name: "a bad pattern matches nothing", cases: []string{"tree/glob_invalid"},
 			make: func(w *world) {
 				w.glob = func(ctx context.Context, h execution.Handle, dir, pattern string) iter.Seq2[execution.FileInfo, error] {

@@ -29,6 +29,7 @@ func fileCases() []check {
 		{"read_after_its_context", fileReadContext},
 		{"mode_of_a_new_file", fileNewMode},
 		{"mode_is_kept", fileKeepMode},
+		{"any_time", fileTimes},
 		{"belongs_to_the_user", fileOwner},
 		{"parents_are_made", fileParents},
 		{"parent_is_a_file", fileParentIsFile},

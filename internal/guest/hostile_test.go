@@ -61,6 +61,7 @@ func TestHostileAnswersLoseTheSandbox(t *testing.T) {
 		"output that nobody wants":   {[]string{"start"}, begin(2, []byte("x"), exited)},
 		"more of a file than asked":  {[]string{"open"}, begin(0, make([]byte, 11), done)},
 		"name with a slash":          {[]string{"stat", "lstat"}, answer(proto.EncodeInfo(execution.FileInfo{Name: "../x"}))},
+		"name of another file":       {[]string{"stat", "lstat"}, answer(proto.EncodeInfo(execution.FileInfo{Name: ".."}))},
 		"name with a NUL":            {[]string{"stat", "lstat"}, answer(proto.EncodeInfo(execution.FileInfo{Name: "x\x00"}))},
 		"listed name with a slash":   {[]string{"list"}, begin(0, entries("ok", "a/b"), done)},
 		"listed ..":                  {[]string{"list", "glob"}, begin(0, entries("ok", ".."), done)},

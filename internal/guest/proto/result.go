@@ -119,14 +119,18 @@ func (e *encoder) info(i execution.FileInfo) {
 	e.string(clip(i.Target, maxPath))
 }
 
-// maxUnix keeps times within what can be printed and encoded everywhere.
-const maxUnix = 1 << 37
+// Times are within the years 1 to 9999, which can be printed and encoded
+// everywhere; in seconds since 1970.
+const (
+	minUnix = -62_135_596_800
+	maxUnix = 253_402_300_799
+)
 
 func (d *decoder) info() (i execution.FileInfo) {
 	i.Name = d.string(maxPath)
 	i.Size = d.int(0, math.MaxInt64)
 	i.Mode = fs.FileMode(d.uint(math.MaxUint32)) //nolint:gosec // bounded
-	seconds := d.int(-maxUnix, maxUnix)
+	seconds := d.int(minUnix, maxUnix)
 	i.ModTime = time.Unix(seconds, d.int64(999_999_999))
 	i.UID = uint32(d.uint(math.MaxUint32)) //nolint:gosec // bounded
 	i.GID = uint32(d.uint(math.MaxUint32)) //nolint:gosec // bounded
