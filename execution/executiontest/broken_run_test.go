@@ -167,6 +167,16 @@ func outputFaults() []fault {
 			},
 		},
 		{
+			name: "writers that read get nothing", cases: []string{"output/writer_that_reads_for_itself"},
+			make: func(w *world) {
+				w.command(func(cmd *execution.Command) {
+					if _, reads := cmd.Stdout.(io.ReaderFrom); reads {
+						cmd.Stdout = nil
+					}
+				})
+			},
+		},
+		{
 			name: "bytes not counted", cases: []string{"output/separate", "output/drained_before_wait_returns"}, told: "count",
 			make: func(w *world) {
 				w.status(func(_ *brokenProcess, s *execution.ExitStatus, _ *error) { s.StdoutBytes = 0 })

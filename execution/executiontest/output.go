@@ -28,6 +28,7 @@ func outputCases() []check {
 		{"slow_writer_slows_the_command", outputBackpressure},
 		{"failing_writer_ends_the_command", outputFailingWriter},
 		{"short_write_ends_the_command", outputShortWrite},
+		{"writer_that_reads_for_itself", outputReaderFrom},
 	}
 }
 
@@ -271,4 +272,49 @@ func outputShortWrite(ctx context.Context, e *env) {
 		e.Fatalf("Wait: error %v does not wrap io.ErrShortWrite", err)
 	}
 	e.wantEnding(status, execution.EndingCancelled)
+}
+
+// A lateReader is a writer that can also read for itself, as a bytes.Buffer
+// can, and does either only once its gate is open.
+type lateReader struct {
+	*gate
+
+	got bytes.Buffer
+}
+
+func (w *lateReader) Write(p []byte) (int, error) {
+	<-w.opened
+	return w.got.Write(p)
+}
+
+func (w *lateReader) ReadFrom(r io.Reader) (int64, error) {
+	<-w.opened
+	return w.got.ReadFrom(r)
+}
+
+func outputReaderFrom(ctx context.Context, e *env) {
+	h := e.sandbox(ctx)
+	for i := range quantity(200, 50) {
+		var stdout, stderr bytes.Buffer
+		cmd := e.command(Print, "to stdout", "to stderr", "3")
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
+		e.wantExit(e.wait(ctx, e.start(ctx, h, cmd)), 3)
+		if stdout.String() != "to stdout" || stderr.String() != "to stderr" {
+			e.Fatalf("run %d: got %q and %q", i, stdout.String(), stderr.String())
+		}
+	}
+	// It may come to reading only after the command has ended.
+	late := &lateReader{gate: newGate()}
+	e.atEnd(late.open)
+	cmd := e.command(Print, "to stdout", "", "3")
+	cmd.Stdout = late
+	proc := e.start(ctx, h, cmd)
+	e.eventually(ctx, "the command has ended", func() bool {
+		return errors.Is(proc.Signal(ctx, execution.SIGCONT), execution.ErrFinished)
+	})
+	late.open()
+	e.wantExit(e.wait(ctx, proc), 3)
+	if late.got.String() != "to stdout" {
+		e.Errorf("a writer that came late got %q", late.got.String())
+	}
 }

@@ -120,20 +120,18 @@ func (s *stream) hand(p *proc) {
 // now may be the leader's, and is handed on however long the writer takes.
 func (s *stream) handRest(p *proc) {
 	limit := time.Now().Add(graceLimit)
-	_ = s.f.SetReadDeadline(time.Now().Add(graceQuiet))
 	owed := s.buffered()
 	for {
 		now := time.Now()
+		until := now.Add(graceQuiet)
 		if owed <= 0 {
 			if now.After(limit) {
 				s.cut = true
 				return
 			}
-			_ = s.f.SetReadDeadline(earlier(now.Add(graceQuiet), limit))
-		} else {
-			_ = s.f.SetReadDeadline(now.Add(graceQuiet))
+			until = earlier(until, limit)
 		}
-		n, err := s.ready()
+		n, err := s.readyBy(until)
 		if err != nil {
 			s.cut = errors.Is(err, os.ErrDeadlineExceeded)
 			return
@@ -223,6 +221,20 @@ func (s *stream) ready() (n int64, err error) {
 	return n, err
 }
 
+// readyBy is ready that waits no longer than until. What is there by then
+// counts, also when it is seen later: this program may have been held up, as by
+// a limit on processor time.
+func (s *stream) readyBy(until time.Time) (n int64, err error) {
+	_ = s.f.SetReadDeadline(until)
+	n, err = s.ready()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if late, lookErr := s.lookNow(); late > 0 || lookErr != nil {
+			return late, lookErr
+		}
+	}
+	return n, err
+}
+
 // look says how much there is to read: 0 for nothing yet.
 func (s *stream) look(fd int) (int64, error) {
 	polls := s.polls[:]
@@ -264,7 +276,14 @@ func (s *stream) buffered() int64 {
 	if s.terminal {
 		return bufferSize
 	}
-	n := int64(0)
-	_ = s.conn.Control(func(fd uintptr) { n, _ = s.look(int(fd)) })
+	n, _ := s.lookNow() // what is wrong shows when more is waited for
 	return n
+}
+
+// lookNow is look without waiting.
+func (s *stream) lookNow() (n int64, err error) {
+	if controlErr := s.conn.Control(func(fd uintptr) { n, err = s.look(int(fd)) }); controlErr != nil {
+		return 0, controlErr
+	}
+	return n, err
 }

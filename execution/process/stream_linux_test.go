@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 	"syscall"
@@ -127,28 +128,6 @@ func TestLimitHoldsForWriterWithPipe(t *testing.T) {
 			t.Errorf("limit %d: %d bytes came, %d were counted", limit, got, status.StdoutBytes+status.StderrBytes)
 		}
 	}
-}
-
-// A leader that ends just when its output is taken does not disturb a writer
-// that takes it by itself.
-func TestWriterWithPipeWhenTheLeaderEnds(t *testing.T) {
-	h := spawn(t, newTestContext(t, Options{}))
-	const text = "some text"
-	for range 200 {
-		var got bytes.Buffer
-		status, err := finish(t, h, execution.Command{Args: []string{"printf", text}, Stdout: lateReader{&got}})
-		if err != nil || !status.Success() || got.String() != text {
-			t.Fatalf("%+v, %v, %q", status, err, got.String())
-		}
-	}
-}
-
-// A lateReader takes its time before it reads.
-type lateReader struct{ *bytes.Buffer }
-
-func (l lateReader) ReadFrom(r io.Reader) (int64, error) {
-	time.Sleep(2 * time.Millisecond)
-	return l.Buffer.ReadFrom(r)
 }
 
 // A command can read the pipe that it writes to. What it takes back is not
@@ -426,4 +405,72 @@ func TestTerminalJobControl(t *testing.T) {
 		t.Errorf("%+v, %v", status, err)
 	}
 	_ = keyboard.Close()
+}
+
+// A lateReader reads for itself, but not before it may.
+type lateReader struct {
+	bytes.Buffer
+
+	may chan struct{}
+}
+
+func (l *lateReader) ReadFrom(r io.Reader) (int64, error) {
+	<-l.may
+	return l.Buffer.ReadFrom(r)
+}
+
+// Whoever reads from the pipe does not run into the deadline by which the
+// stream learns that the leader has ended.
+func TestWriterThatReadsWhenTheLeaderHasEnded(t *testing.T) {
+	h := spawn(t, newTestContext(t, Options{}))
+	stdout := &lateReader{may: make(chan struct{})}
+	started, err := h.Start(t.Context(), execution.Command{Shell: "echo text; exit 3", Stdout: stdout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := started.(*proc).plumb.stdout
+	eventually(t, "the stream knows of the end", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.ending
+	})
+	close(stdout.may)
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	defer cancel()
+	status, err := started.Wait(ctx)
+	if err != nil || status.Code != 3 || stdout.String() != "text\n" {
+		t.Errorf("%+v, %v, got %q", status, err, stdout.String())
+	}
+}
+
+// What is in a pipe is not lost when this program was held up beyond the time
+// that it waits: the time is for those who have written nothing yet.
+func TestOutputThatIsLookedAtLate(t *testing.T) {
+	c := newTestContext(t, Options{})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	s, err := newStream(c, r, nil, &budget{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	past := time.Now().Add(-time.Hour)
+	if n, err := s.readyBy(past); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("an empty pipe: %d, %v", n, err)
+	}
+	if _, err := w.WriteString("text"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.readyBy(past); n != 4 || err != nil {
+		t.Errorf("a pipe with 4 bytes: %d, %v", n, err)
+	}
+	if n, err := s.in.Read(make([]byte, 10)); n != 4 || err != nil {
+		t.Errorf("reading them: %d, %v", n, err)
+	}
+	_ = w.Close()
+	if n, err := s.readyBy(past); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("a pipe that has ended: %d, %v", n, err)
+	}
 }
