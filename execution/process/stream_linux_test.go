@@ -288,6 +288,32 @@ func TestStdinThatFails(t *testing.T) {
 	}
 }
 
+// A reader's own error is not taken for that of the pipe, though it is of the
+// same kind.
+func TestStdinThatIsClosedFromTheStart(t *testing.T) {
+	h := spawn(t, newTestContext(t, Options{}))
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for kind, reader := range map[string]io.Reader{"plain": io.MultiReader(file), "writes by itself": closedReader{file}} {
+		status, err := finish(t, h, execution.Command{Shell: "cat; sleep 1000", Stdin: reader})
+		if !errors.Is(err, os.ErrClosed) || status.Ending != execution.EndingCancelled {
+			t.Errorf("%s: %+v, %v", kind, status, err)
+		}
+	}
+}
+
+// A closedReader hides that its file could be spliced from.
+type closedReader struct{ *os.File }
+
+func (r closedReader) WriteTo(w io.Writer) (int64, error) {
+	return io.Copy(w, struct{ io.Reader }{r.File})
+}
+
 type failing struct{}
 
 func (failing) Read([]byte) (int, error) { return 0, io.ErrNoProgress }
