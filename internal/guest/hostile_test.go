@@ -55,6 +55,7 @@ func TestHostileAnswersLoseTheSandbox(t *testing.T) {
 		"written before it was sent": {[]string{"write"}, answer(done)},
 		"no ending":                  {[]string{"start"}, begin(1, nil, status(execution.ExitStatus{}))},
 		"success without exiting":    {[]string{"start"}, begin(1, nil, status(execution.ExitStatus{Ending: execution.EndingSignalled, Signal: 9}))},
+		"refused after it was begun": {[]string{"start"}, begin(1, nil, proto.EncodeFailed(execution.ErrFinished))},
 		"timed out without a limit":  {[]string{"start"}, begin(1, nil, status(execution.ExitStatus{Ending: execution.EndingTimedOut, Code: -1}))},
 		"output beyond the limit":    {[]string{"start"}, begin(1, make([]byte, 11), exited)},
 		"output on stdin's channel":  {[]string{"start"}, begin(0, []byte("x"), exited)},

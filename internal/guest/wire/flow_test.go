@@ -71,7 +71,7 @@ func TestFailingSinkCancelsItsStreamOnly(t *testing.T) {
 	a, b := net.Pipe()
 	host, _ := connect(t, a, b, serveBoth)
 	ended := make(chan error, 1)
-	opts := OpenOptions{Ended: func(_ []byte, err error) { ended <- err }}
+	opts := OpenOptions{Ended: func(_ bool, _ []byte, err error) { ended <- err }}
 	opts.Sinks[1] = func([]byte) error { return errTest }
 	if _, err := host.Open(t.Context(), []byte("flood"), opts); err != nil {
 		t.Fatal(err)

@@ -123,8 +123,8 @@ type OpenOptions struct {
 
 	// Ended is called once, in a goroutine of its own, when the RESULT has
 	// come (err is nil) or the stream has failed, and no sink is running any
-	// more.
-	Ended func(result []byte, err error)
+	// more. Acked says whether the guest had begun.
+	Ended func(acked bool, result []byte, err error)
 }
 
 // Open starts an operation. ctx bounds the waiting for room to send the call.
@@ -170,9 +170,9 @@ func (m *Mux) register(opts OpenOptions) (*Stream, error) {
 	if ended := opts.Ended; ended != nil {
 		s.onEnd = func() {
 			s.mu.Lock()
-			result, err := s.result, s.err
+			acked, result, err := s.acked, s.result, s.err
 			s.mu.Unlock()
-			ended(result, err)
+			ended(acked, result, err)
 		}
 	}
 	m.streams[s.id] = s
