@@ -377,3 +377,35 @@ func TestSendingOnStreamThatHasEndedDoesNotOutliveTheConnection(t *testing.T) {
 		t.Fatal("it hangs")
 	}
 }
+
+// A call may be larger than what else may be queued: as long as the peer is
+// busy with something else it waits, and is not taken for a flood of answers.
+func TestALargeCallIsNoFlood(t *testing.T) {
+	host, peer := net.Pipe()
+	defer func() { _ = peer.Close() }()
+	m := New(t.Context(), host, Config{})
+	defer m.Close(io.ErrClosedPipe)
+	queued := func() int {
+		m.queue.mu.Lock()
+		defer m.queue.mu.Unlock()
+		return len(m.queue.frames)
+	}
+	m.Ping() // the peer does not read it, so that what follows stays in the queue
+	for start := time.Now(); queued() > 0; time.Sleep(time.Millisecond) {
+		if time.Since(start) > patience {
+			t.Fatal("nobody writes")
+		}
+	}
+	if _, err := m.Open(t.Context(), make([]byte, queueLimit+1), OpenOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.Ping()
+	select {
+	case <-m.stopping:
+		t.Errorf("the connection ended: %v", m.cause)
+	default:
+	}
+	if _, err := m.Open(t.Context(), make([]byte, MaxCall+1), OpenOptions{}); !errors.Is(err, ErrTooLarge) || errors.Is(err, ErrViolation) {
+		t.Errorf("a call beyond all bounds: %v", err)
+	}
+}

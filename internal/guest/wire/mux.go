@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -84,7 +85,7 @@ func New(ctx context.Context, conn io.ReadWriteCloser, cfg Config) *Mux {
 // Greet sends the host's HELLO and waits for the guest's, which it returns.
 func (m *Mux) Greet(ctx context.Context, hello []byte) ([]byte, error) {
 	if len(hello)+len(magic) > MaxHello {
-		return nil, Violation("configuration of %d bytes: want at most %d", len(hello), MaxHello)
+		return nil, fmt.Errorf("%w: a configuration of %d bytes, want at most %d", ErrTooLarge, len(hello), MaxHello-len(magic))
 	}
 	m.push(header{kind: frameHello}, append([]byte(magic), hello...))
 	return m.AwaitHello(ctx)
@@ -130,7 +131,7 @@ type OpenOptions struct {
 // Open starts an operation. ctx bounds the waiting for room to send the call.
 func (m *Mux) Open(ctx context.Context, call []byte, opts OpenOptions) (*Stream, error) {
 	if len(call) > MaxCall {
-		return nil, Violation("call of %d bytes: want at most %d", len(call), MaxCall)
+		return nil, fmt.Errorf("%w: a call of %d bytes, want at most %d", ErrTooLarge, len(call), MaxCall)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
