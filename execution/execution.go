@@ -63,8 +63,9 @@ type Handle interface {
 	Start(ctx context.Context, cmd Command) (Process, error)
 
 	// OpenFile opens a file for reading from opts.Offset on. Closing early is
-	// allowed and stops the transfer. A directory fails with ErrIsDir.
-	// Special files (devices, FIFOs, sockets) fail with ErrInvalid.
+	// allowed and stops the transfer; later reads fail with ErrClosed, and
+	// closing again does nothing. A directory fails with ErrIsDir. Special
+	// files (devices, FIFOs, sockets) fail with ErrInvalid.
 	OpenFile(ctx context.Context, path string, opts ReadOptions) (io.ReadCloser, error)
 
 	// WriteFile writes everything that r yields to path. It is atomic: the

@@ -120,6 +120,15 @@ func fileFaults() []fault {
 			},
 		},
 		{
+			name: "a file that is closed goes on, or complains", cases: []string{"files/close_early"},
+			make: func(w *world) {
+				w.open = func(ctx context.Context, h execution.Handle, path string, opts execution.ReadOptions) (io.ReadCloser, error) {
+					r, err := h.OpenFile(ctx, path, opts)
+					return io.NopCloser(r), err
+				}
+			},
+		},
+		{
 			name: "length ignored", cases: []string{"files/offset_and_length"},
 			make: func(w *world) {
 				w.open = func(ctx context.Context, h execution.Handle, path string, opts execution.ReadOptions) (io.ReadCloser, error) {

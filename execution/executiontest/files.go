@@ -163,6 +163,11 @@ func fileCloseEarly(ctx context.Context, e *env) {
 		if err := r.Close(); err != nil {
 			e.Errorf("Close after %d of %d bytes: %v", len(buf), size, err)
 		}
+		_, err = r.Read(buf)
+		e.wantError(err, execution.ErrClosed, "Read after Close")
+		if err := r.Close(); err != nil {
+			e.Errorf("Close again: %v", err)
+		}
 	}
 	e.receive(ctx, h, "file", execution.ReadOptions{}, size)
 }

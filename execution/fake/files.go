@@ -68,7 +68,7 @@ func (r *fileReader) Read(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return 0, r.handle.fail("read file", r.path, fs.ErrClosed)
+		return 0, r.handle.fail("read file", r.path, execution.ErrClosed)
 	}
 	if err := r.handle.Err(); err != nil {
 		return 0, r.handle.fail("read file", r.path, err)
