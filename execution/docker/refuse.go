@@ -69,13 +69,28 @@ func (g guard) check(spec execution.Spec) error {
 		if err := checkTarget(m, target); err != nil {
 			return err
 		}
-		if m.Type == execution.MountBind {
-			if err := g.checkSource(m.Source); err != nil {
-				return err
-			}
+	}
+	_, err := g.sources(spec.Mounts)
+	return err
+}
+
+// sources are the mounts with the sources of binds as they are without links:
+// what is looked at here is what is to be mounted, wherever its name leads by
+// then. Somebody may be able to change what lies at a path, such as a sandbox
+// that has the folder above it; so it is called just before the engine is asked,
+// too.
+func (g guard) sources(mounts []execution.Mount) ([]execution.Mount, error) {
+	mounts = slices.Clone(mounts)
+	for i, m := range mounts {
+		if m.Type != execution.MountBind {
+			continue
+		}
+		var err error
+		if mounts[i].Source, err = g.checkSource(m.Source); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return mounts, nil
 }
 
 // validName is what engines take as the name of a container.
@@ -105,29 +120,28 @@ func checkTarget(m execution.Mount, target string) error {
 }
 
 // checkSource refuses a folder or file of the host by its name, by what it
-// points to, and by what it is the same as.
-func (g guard) checkSource(source string) error {
+// points to, and by what it is the same as. It returns what it points to.
+func (g guard) checkSource(source string) (string, error) {
 	if !filepath.IsAbs(source) {
-		return fmt.Errorf("mount source %q: %w: want an absolute path", source, execution.ErrInvalid)
+		return "", fmt.Errorf("mount source %q: %w: want an absolute path", source, execution.ErrInvalid)
 	}
 	if !g.local {
-		return fmt.Errorf("mount source %q: %w: the engine is on another machine and has other files; write files through the handle instead",
+		return "", fmt.Errorf("mount source %q: %w: the engine is on another machine and has other files; write files through the handle instead",
 			source, execution.ErrUnsupported)
 	}
-	names := []string{filepath.Clean(source)}
-	if err := g.refuse(source, names[0]); err != nil {
-		return err
+	if err := g.refuse(source, filepath.Clean(source)); err != nil {
+		return "", err
 	}
 	resolved, err := filepath.EvalSymlinks(source)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("mount source %q: %w", source, execution.ErrNotFound)
+		return "", fmt.Errorf("mount source %q: %w", source, execution.ErrNotFound)
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("mount source %q: %w", source, execution.ErrPermission)
+		return "", fmt.Errorf("mount source %q: %w", source, execution.ErrPermission)
 	case err != nil:
-		return fmt.Errorf("mount source %q: %w: %w", source, execution.ErrInvalid, err)
+		return "", fmt.Errorf("mount source %q: %w: %w", source, execution.ErrInvalid, err)
 	}
-	return g.refuse(source, resolved)
+	return resolved, g.refuse(source, resolved)
 }
 
 // refuse is checkSource for one name of the source.

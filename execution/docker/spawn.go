@@ -176,7 +176,10 @@ func (c *Context) createFrom(ctx context.Context, spec execution.Spec, base imag
 	if err != nil {
 		return image, "", err
 	}
-	attempt := func() (string, error) {
+	attempt := func() (_ string, err error) {
+		if spec.Mounts, err = c.guard.sources(spec.Mounts); err != nil {
+			return "", err
+		}
 		req := request(spec, image.ID, who, labels, c.engine.apiVersion())
 		req.Mounts = append(req.Mounts, volumeCover(spec, base, who)...)
 		req.AutoRemove = !c.opts.Keep

@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"math"
 	"path"
-	"path/filepath"
 
 	"github.com/pinfold-dev/pinfold/execution"
 	"github.com/pinfold-dev/pinfold/images"
@@ -18,7 +17,7 @@ const (
 )
 
 // request says what container a spec stands for. The spec has its defaults
-// and has passed the guard; image is the derived one.
+// and its mounts are as the guard has found them; image is the derived one.
 func request(spec execution.Spec, image string, who identity, labels map[string]string, api string) createRequest {
 	profile := profileControls(spec)
 	req := createRequest{
@@ -41,10 +40,6 @@ func mountFor(m execution.Mount, api string) mountRequest {
 	req := mountRequest{Target: path.Clean(m.Target), ReadOnly: m.ReadOnly}
 	if m.Type == execution.MountBind {
 		req.Bind, req.Source = true, m.Source
-		// What the guard has looked at is what is mounted.
-		if resolved, err := filepath.EvalSymlinks(m.Source); err == nil {
-			req.Source = resolved
-		}
 		// Read-only is to hold for what is mounted below the source, too.
 		// Older engines cannot do that; there it is left out.
 		req.RecursiveRO = m.ReadOnly && atLeast(api, recursiveROAPI)

@@ -2,8 +2,6 @@ package docker
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -123,27 +121,19 @@ func TestLimitsInTheEnginesUnits(t *testing.T) {
 
 func TestMountsInTheEnginesWords(t *testing.T) {
 	dir := t.TempDir()
-	link := filepath.Join(dir, "link")
-	if err := os.Symlink(dir, link); err != nil {
-		t.Fatal(err)
-	}
 	spec := withDefaults(execution.Spec{Mounts: []execution.Mount{
-		{Type: execution.MountBind, Source: link, Target: "/a/../b"},
+		{Type: execution.MountBind, Source: dir, Target: "/a/../b"},
 		{Type: execution.MountBind, Source: dir, Target: "/c", ReadOnly: true},
 		{Type: execution.MountTmpfs, Target: "/d"},
 		{Type: execution.MountTmpfs, Target: "/e", Size: 1 << 20, Mode: 0o700, ReadOnly: true},
 	}}, "base", testInfo)
-	resolved, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, row := range []struct {
 		api          string
 		nonRecursive bool
 	}{{"1.41", true}, {"1.44", false}} {
 		_, host, _ := request(spec, "derived", identity{}, nil, row.api).translate(row.api)
 		writable, readOnly := host.Mounts[0], host.Mounts[1]
-		if writable.Source != resolved || writable.Target != "/b" || writable.ReadOnly || writable.BindOptions.Propagation != "rprivate" {
+		if writable.Source != dir || writable.Target != "/b" || writable.ReadOnly || writable.BindOptions.Propagation != "rprivate" {
 			t.Errorf("%s: writable mount is %+v", row.api, writable)
 		}
 		if !readOnly.ReadOnly || readOnly.BindOptions.NonRecursive != row.nonRecursive ||
