@@ -2,6 +2,7 @@ package execution
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -94,6 +95,8 @@ func (m Mount) validate() error {
 		return invalid("mount holds a NUL byte")
 	case !path.IsAbs(m.Target) || path.Clean(m.Target) == "/":
 		return invalid("mount target %s: want an absolute path other than /", quotePath(m.Target))
+	case m.Mode&^(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky|0o7777) != 0:
+		return invalid("mount mode %v: want permissions only", m.Mode)
 	case m.Size < 0 || m.Size > maxMemory:
 		return invalid("mount size %d: want 0 (default) or a positive number of bytes", m.Size)
 	}

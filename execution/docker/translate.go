@@ -48,12 +48,14 @@ func mountFor(m execution.Mount, api string) mountRequest {
 	}
 	req.Size = m.Size
 	req.MaxInodes = min(max(m.Size/bytesPerInode, minTmpfsInodes), maxTmpfsInodes)
-	// Go keeps the sticky bit elsewhere than the kernel; both ways to say it
-	// are understood.
-	const sticky = 0o1000
-	req.Mode = uint32(m.Mode.Perm())
-	if m.Mode&(fs.ModeSticky|sticky) != 0 {
-		req.Mode |= sticky
+	// Go keeps these bits elsewhere than the kernel; both ways to say them are
+	// understood.
+	const kernels = 0o7777
+	req.Mode = uint32(m.Mode & kernels)
+	for bit, flag := range map[uint32]fs.FileMode{0o1000: fs.ModeSticky, 0o2000: fs.ModeSetgid, 0o4000: fs.ModeSetuid} {
+		if m.Mode&flag != 0 {
+			req.Mode |= bit
+		}
 	}
 	return req
 }

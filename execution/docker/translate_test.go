@@ -2,6 +2,7 @@ package docker
 
 import (
 	"encoding/json"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -126,6 +127,8 @@ func TestMountsInTheEnginesWords(t *testing.T) {
 		{Type: execution.MountBind, Source: dir, Target: "/c", ReadOnly: true},
 		{Type: execution.MountTmpfs, Target: "/d"},
 		{Type: execution.MountTmpfs, Target: "/e", Size: 1 << 20, Mode: 0o700, ReadOnly: true},
+		{Type: execution.MountTmpfs, Target: "/f", Size: 1 << 20, Mode: fs.ModeSetgid | 0o770},
+		{Type: execution.MountTmpfs, Target: "/g", Size: 1 << 20, Mode: 0o5775},
 	}}, "base", testInfo)
 	for _, row := range []struct {
 		api          string
@@ -145,6 +148,12 @@ func TestMountsInTheEnginesWords(t *testing.T) {
 		}
 		if got := host.Tmpfs["/e"]; got != "ro,exec,nosuid,nodev,size=1048576,mode=700,nr_inodes=1024" {
 			t.Errorf("tmpfs is %s", got)
+		}
+	}
+	_, host, _ := request(spec, "derived", identity{}, nil, "1.44").translate("1.44")
+	for target, want := range map[string]string{"/f": "2770", "/g": "5775"} {
+		if got := host.Tmpfs[target]; !strings.Contains(got, ",mode="+want+",") {
+			t.Errorf("tmpfs on %s is %s, want the mode %s", target, got, want)
 		}
 	}
 	if spec.Mounts[2].Size != 1<<30 || spec.Mounts[2].Mode != 0o1777 {
