@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"unicode"
 
 	"github.com/pinfold-dev/pinfold/execution"
 )
@@ -127,7 +128,7 @@ func oneLine(text string) string {
 		text = text[:limit] + "…"
 	}
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if unicode.IsControl(r) {
 			return -1
 		}
 		return r

@@ -13,9 +13,9 @@ import (
 )
 
 // gVisor is another kernel, and the one that Debian 12 has lacks some of Linux:
-// orphans fall to the first process whatever a supervisor asks, so that a kill
-// reaches the process group only, and a sandbox that needs too much memory dies
-// as a whole. What holds nevertheless is tried here.
+// orphans fall to the first process whatever a supervisor asks, so that what a
+// command started is told by a mark instead, and a sandbox that needs too much
+// memory dies as a whole. What holds nevertheless is tried here.
 func TestUnderGVisor(t *testing.T) {
 	c := newBackend(t)
 	if !slices.Contains(c.info.Runtimes, "runsc") {

@@ -27,9 +27,6 @@ var _ execution.Handle = (*handle)(nil)
 // ID is the container's, as engines show it.
 func (h *handle) ID() string { return shortID(h.id) }
 
-// Name is the container's name.
-func (h *handle) Name() string { return h.spec.Name }
-
 func (h *handle) Dir() string           { return h.client.Dir() }
 func (h *handle) Spec() execution.Spec  { return h.spec }
 func (h *handle) Done() <-chan struct{} { return h.client.Done() }

@@ -21,7 +21,7 @@ const (
 	labelSandbox = execution.LabelPrefix + "sandbox" // of one sandbox; unique
 	labelSpec    = execution.LabelPrefix + "spec"    // digest of the spec, without its environment
 	labelVersion = execution.LabelPrefix + "version" // of these labels
-	labelLease   = execution.LabelPrefix + "lease"   // seconds the guest lives without its host
+	labelLease   = execution.LabelPrefix + "lease"   // how long the guest lives without its host, as Go writes it
 	labelImage   = execution.LabelPrefix + "image"   // what the spec called the image
 	labelKeep    = execution.LabelPrefix + "keep"    // "true": it is to stay, stopped, when its host has gone
 
