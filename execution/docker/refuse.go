@@ -19,11 +19,13 @@ type guard struct {
 	sockets []string // of engines: whoever reaches one owns the host
 	data    []string // folders in which engines keep the files of all containers
 	local   bool     // whether the engine's files are this host's
+
+	mountinfo string // the file that tells what is mounted on this host
 }
 
 // newGuard protects the engine in use and every other that may be here.
 func newGuard(where string, local bool, rootDir string, env environment) guard {
-	g := guard{local: local, sockets: []string{
+	g := guard{local: local, mountinfo: "/proc/self/mountinfo", sockets: []string{
 		"/var/run/docker.sock", "/run/docker.sock",
 		"/run/containerd/containerd.sock", "/var/run/containerd/containerd.sock",
 		"/run/docker/containerd/containerd.sock",
@@ -141,7 +143,10 @@ func (g guard) checkSource(source string) (string, error) {
 	case err != nil:
 		return "", fmt.Errorf("mount source %q: %w: %w", source, execution.ErrInvalid, err)
 	}
-	return resolved, g.refuse(source, resolved)
+	if err := g.refuse(source, resolved); err != nil {
+		return "", err
+	}
+	return resolved, g.checkMounted(source, resolved)
 }
 
 // refuse is checkSource for one name of the source.
@@ -174,13 +179,10 @@ func (g guard) refuse(source, name string) error {
 
 // reaches reports whether mounting name makes thing visible: name is thing or
 // a folder above it, by its path or by being the very same folder under
-// another name (a bind mount on the host). What is not there is only looked
-// for in the folders that belong to the system: an engine that is started
-// later makes its socket there.
+// another name (a bind mount on the host).
 func (g guard) reaches(name, thing string) bool {
 	info, err := os.Stat(name)
-	there := exists(thing)
-	if !there && !within(thing, "/run") && !within(thing, "/var") {
+	if !matters(thing) {
 		return false
 	}
 	for above := thing; ; above = filepath.Dir(above) {
@@ -196,6 +198,13 @@ func (g guard) reaches(name, thing string) bool {
 			return false
 		}
 	}
+}
+
+// matters reports whether a socket or folder has to be looked for. What is not
+// there only does in the folders that belong to the system: an engine that is
+// started later makes its socket there.
+func matters(thing string) bool {
+	return exists(thing) || within(thing, "/run") || within(thing, "/var")
 }
 
 // spellings are a path as it is given and as it is without links. Of one that
