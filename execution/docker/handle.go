@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 
@@ -17,6 +18,7 @@ type handle struct {
 	spec   execution.Spec
 	stream *stream
 	client *guest.Client
+	gvisor bool // the sandbox's kernel is gVisor's
 
 	destroying semaphore // held by the one that removes the container
 	removed    bool      // under destroying
@@ -32,7 +34,16 @@ func (h *handle) Spec() execution.Spec  { return h.spec }
 func (h *handle) Done() <-chan struct{} { return h.client.Done() }
 func (h *handle) Err() error            { return h.client.Err() }
 
+// Start runs a command; see [execution.Handle]. On a terminal of gVisor's,
+// neither the end of the output nor the keys for interrupt and end of input
+// come through, so that it is refused.
 func (h *handle) Start(ctx context.Context, cmd execution.Command) (execution.Process, error) {
+	if h.gvisor && cmd.TTY != nil && cmd.Validate() == nil {
+		return nil, &execution.Error{
+			Op: "start", Backend: Type, Handle: h.ID(),
+			Err: fmt.Errorf("terminal: %w under gVisor; run it without one, or under another runtime", execution.ErrUnsupported),
+		}
+	}
 	return h.client.Start(ctx, cmd)
 }
 
