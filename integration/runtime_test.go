@@ -4,6 +4,8 @@ package integration
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -43,7 +45,13 @@ func TestUnderGVisorAKilledFirstProcessIsALostSandbox(t *testing.T) {
 	if got := inspect(t, d.client, h).HostConfig.Runtime; got != "runsc" {
 		t.Fatalf("it runs under %q", got)
 	}
-	pending := start(t, h, execution.Command{Shell: "kill -9 1; sleep 100000"})
+	// It waits for a word, so that Start has returned before the deed.
+	in, word := io.Pipe()
+	pending := start(t, h, execution.Command{Shell: "read word; kill -9 1; sleep 100000", Stdin: in})
+	_, err := io.WriteString(word, "now\n")
+	if err = errors.Join(err, word.Close()); err != nil {
+		t.Fatal(err)
+	}
 	lost(t, h, pending)
 	eventually(t, "the container is removed", func() error { return noneLeft(t, d) })
 }
