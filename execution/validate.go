@@ -16,7 +16,7 @@ const (
 	maxMemory  = 1 << 50
 	maxCPUs    = 4096
 	minCPUs    = 0.01
-	MinPIDs    = 8
+	MinPIDs    = 32 // the guest, its threads and a shell need that many
 	maxPIDs    = 4 << 20
 	maxTimeout = 10 * 365 * 24 * time.Hour
 )
