@@ -63,8 +63,9 @@ type Handle interface {
 	Start(ctx context.Context, cmd Command) (Process, error)
 
 	// OpenFile opens a file for reading from opts.Offset on. Closing early is
-	// allowed and stops the transfer. A directory fails with ErrIsDir.
-	// Special files (devices, FIFOs, sockets) fail with ErrInvalid.
+	// allowed and stops the transfer; later reads fail with ErrClosed, and
+	// closing again does nothing. A directory fails with ErrIsDir. Special
+	// files (devices, FIFOs, sockets) fail with ErrInvalid.
 	OpenFile(ctx context.Context, path string, opts ReadOptions) (io.ReadCloser, error)
 
 	// WriteFile writes everything that r yields to path. It is atomic: the
@@ -87,7 +88,9 @@ type Handle interface {
 	// Glob yields what matches pattern (doublestar syntax, "**" crosses
 	// directories) below dir, in order of their path bytes. FileInfo.Name is
 	// the path relative to dir. Hidden names match like others. Links to
-	// directories are not followed. It ends after yielding an error.
+	// directories are not followed. It ends after yielding an error. A pattern
+	// that leads out of dir, or whose braces stand for more than a thousand
+	// patterns, fails with ErrInvalid.
 	Glob(ctx context.Context, dir, pattern string) iter.Seq2[FileInfo, error]
 
 	// StartTask starts a command in the background; see [Task]. It fails as
@@ -232,7 +235,7 @@ type FileInfo struct {
 	Name     string // last element of the path, or the path relative to the glob's directory
 	Size     int64  // in bytes
 	Mode     fs.FileMode
-	ModTime  time.Time
+	ModTime  time.Time // within the years 1 to 9999; the nearest of those where the file says another
 	UID, GID uint32
 	Target   string // of a symbolic link, as it is written there
 }

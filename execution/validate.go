@@ -2,6 +2,7 @@ package execution
 
 import (
 	"fmt"
+	"io/fs"
 	"path"
 	"slices"
 	"strings"
@@ -15,7 +16,7 @@ const (
 	maxMemory  = 1 << 50
 	maxCPUs    = 4096
 	minCPUs    = 0.01
-	MinPIDs    = 8
+	MinPIDs    = 32 // the guest, its threads and a shell need that many
 	maxPIDs    = 4 << 20
 	maxTimeout = 10 * 365 * 24 * time.Hour
 
@@ -137,6 +138,8 @@ func (m Mount) validate() error {
 		return invalid("mount holds a NUL byte")
 	case !path.IsAbs(m.Target) || path.Clean(m.Target) == "/":
 		return invalid("mount target %s: want an absolute path other than /", quotePath(m.Target))
+	case m.Mode&^(fs.ModePerm|fs.ModeSetuid|fs.ModeSetgid|fs.ModeSticky|0o7777) != 0:
+		return invalid("mount mode %v: want permissions only", m.Mode)
 	case m.Size < 0 || m.Size > maxMemory:
 		return invalid("mount size %d: want 0 (default) or a positive number of bytes", m.Size)
 	}

@@ -2,6 +2,7 @@ package execution_test
 
 import (
 	"errors"
+	"io/fs"
 	"math"
 	"strings"
 	"testing"
@@ -156,6 +157,7 @@ func TestMountValidate(t *testing.T) {
 		"tmpfs with a source":     {mount{Type: execution.MountTmpfs, Target: "/tmp", Source: "/tmp"}, "source"},
 		"bind without a source":   {mount{Type: execution.MountBind, Target: "/src"}, "source"},
 		"bind with a size":        {mount{Type: execution.MountBind, Target: "/src", Source: "/src", Size: 1}, "size"},
+		"mode with a type":        {mount{Type: execution.MountTmpfs, Target: "/x", Mode: fs.ModeDir | 0o700}, "permissions only"},
 		"bind with a mode":        {mount{Type: execution.MountBind, Target: "/src", Source: "/src", Mode: 0o700}, "mode"},
 		"terminal sequence":       {mount{Type: "\x1b[31m", Target: "/src"}, "type"},
 		"terminal sequence again": {mount{Type: execution.MountBind, Target: "/\x1b[31m"}, "source"},

@@ -3,10 +3,10 @@
 package integration
 
 import (
+	"context"
 	"os"
 	"runtime"
 	"strconv"
-	"sync"
 	"testing"
 
 	"golang.org/x/sync/errgroup"
@@ -82,34 +82,46 @@ func TestFiftySandboxesAtOnce(t *testing.T) {
 	backend := newBackend(t, dockerOptions())
 	m := mark()
 	spec := execution.Spec{Image: plainImage(t), Labels: map[string]string{runLabel: m}}
-	var mu sync.Mutex
+	// Ten are made and removed at a time: more only try the engine's patience.
+	const many, atATime = 50, 10
+	handles := make([]execution.Handle, many)
 	ids := map[string]bool{}
+	each(t, many, atATime, func(ctx context.Context, i int) (err error) {
+		handles[i], err = backend.Spawn(ctx, spec)
+		return err
+	})
+	if t.Failed() {
+		return // the backend's end removes what there is
+	}
+	for _, h := range handles {
+		ids[h.ID()] = true
+	}
+	if len(ids) != many {
+		t.Errorf("there are %d different sandboxes", len(ids))
+	}
+	if list := marked(t, world.engine, m); len(list) != many {
+		t.Errorf("the engine has %d of them", len(list))
+	}
+	each(t, many, many, func(ctx context.Context, i int) error {
+		result, err := execution.Exec(ctx, handles[i], execution.Command{Shell: "echo $((6 * 7))"})
+		if err == nil && string(result.Stdout) != "42\n" {
+			err = errorf("%v: %q", result.ExitStatus, result.Stdout)
+		}
+		return err
+	})
+	each(t, many, atATime, func(ctx context.Context, i int) error { return handles[i].Destroy(ctx) })
+	noContainer(t, m)
+}
+
+// each calls do n times, some at a time.
+func each(t *testing.T, n, atATime int, do func(ctx context.Context, i int) error) {
+	t.Helper()
 	group, ctx := errgroup.WithContext(t.Context())
-	group.SetLimit(10) // this many at a time: the rest is the engine's patience
-	for range 50 {
-		group.Go(func() error {
-			h, err := backend.Spawn(ctx, spec)
-			if err != nil {
-				return err
-			}
-			mu.Lock()
-			ids[h.ID()] = true
-			mu.Unlock()
-			result, err := execution.Exec(ctx, h, execution.Command{Shell: "echo $((6 * 7))"})
-			if err == nil && string(result.Stdout) != "42\n" {
-				err = errorf("%v: %q", result.ExitStatus, result.Stdout)
-			}
-			if destroyErr := h.Destroy(ctx); err == nil {
-				err = destroyErr
-			}
-			return err
-		})
+	group.SetLimit(atATime)
+	for i := range n {
+		group.Go(func() error { return do(ctx, i) })
 	}
 	if err := group.Wait(); err != nil {
 		t.Error(err)
 	}
-	if len(ids) != 50 {
-		t.Errorf("there were %d different sandboxes", len(ids))
-	}
-	noContainer(t, m)
 }

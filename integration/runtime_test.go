@@ -4,6 +4,8 @@ package integration
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -37,11 +39,19 @@ func gvisorDaemon(t *testing.T) *daemon {
 // Under gVisor PID 1 can be killed from inside: the sandbox is lost, which is said.
 func TestUnderGVisorAKilledFirstProcessIsALostSandbox(t *testing.T) {
 	d := gvisorDaemon(t)
-	h := newSandbox(t, newBackend(t, dockerOptionsAt(d.host)), execution.Spec{Image: d.image(t), Runtime: "runsc"})
+	h := newSandbox(t, newBackend(t, dockerOptionsAt(d.host)), execution.Spec{
+		Image: d.image(t), Runtime: "runsc", Relax: []execution.Relaxation{execution.RelaxPIDs},
+	})
 	if got := inspect(t, d.client, h).HostConfig.Runtime; got != "runsc" {
 		t.Fatalf("it runs under %q", got)
 	}
-	pending := start(t, h, execution.Command{Shell: "kill -9 1; sleep 100000"})
+	// It waits for a word, so that Start has returned before the deed.
+	in, word := io.Pipe()
+	pending := start(t, h, execution.Command{Shell: "read word; kill -9 1; sleep 100000", Stdin: in})
+	_, err := io.WriteString(word, "now\n")
+	if err = errors.Join(err, word.Close()); err != nil {
+		t.Fatal(err)
+	}
 	lost(t, h, pending)
 	eventually(t, "the container is removed", func() error { return noneLeft(t, d) })
 }

@@ -36,6 +36,7 @@ func serve() int {
 	runtime.GOMAXPROCS(1)
 	debug.SetGCPercent(gcPercent)
 	debug.SetMemoryLimit(memoryLimit)
+	reserveThreads(spareThreads(facts().Limits.PIDs))
 	favour()
 	conn, err := takeStdio()
 	if err != nil {

@@ -23,6 +23,8 @@ func (i engineInfo) capabilities(local bool) execution.Capabilities {
 		PIDLimit:     enforces && i.PIDsLimit,
 		StorageLimit: slices.Contains([]string{"btrfs", "zfs", "devicemapper"}, i.Driver),
 		TTY:          true,
+		Attach:       true,
+		Lifetimes:    true,
 		ProvenKill:   true,
 	}
 }

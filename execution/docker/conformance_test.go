@@ -12,8 +12,8 @@ import (
 	"github.com/pinfold-dev/pinfold/execution/executiontest"
 )
 
-// Every line of the contract, on each profile. What holds of it under gVisor is
-// in gvisor_test.go.
+// Every line of the contract, on each profile. gvisor_test.go asks the same of
+// another kernel.
 func TestConformance(t *testing.T) {
 	needEngine(t)
 	for name, row := range map[string]struct {

@@ -14,6 +14,7 @@ import (
 
 	"github.com/pinfold-dev/pinfold/execution"
 	"github.com/pinfold-dev/pinfold/images"
+	"github.com/pinfold-dev/pinfold/internal/guest/guestbin"
 )
 
 // A derived image is another one plus the guest, a home and a /workspace. It
@@ -38,15 +39,15 @@ const (
 	deriveStale = time.Minute // after which its maker counts as dead
 )
 
-func deriveKey(base images.Image, g guestBinary, who identity) string {
-	sum := sha256.Sum256([]byte(strings.Join([]string{recipeVersion, base.ID, g.digest, who.String()}, "\x00")))
+func deriveKey(base images.Image, g guestbin.Guest, who identity) string {
+	sum := sha256.Sum256([]byte(strings.Join([]string{recipeVersion, base.ID, g.Digest, who.String()}, "\x00")))
 	const digits = 32
 	return hex.EncodeToString(sum[:])[:digits]
 }
 
 // derive returns the derived image, and makes it when there is none yet.
 func (c *Context) derive(ctx context.Context, base images.Image, who identity) (derivedImage, error) {
-	g, err := c.guestFor(c.info.Arch)
+	g, err := c.guestFor(ctx, c.info.Arch)
 	if err != nil {
 		return derivedImage{}, err
 	}
@@ -69,7 +70,7 @@ func (c *Context) forgetDerived(image derivedImage) {
 
 // findOrMake makes the image unless it is there or another process makes it.
 // The builder's name is the lock: the engine gives it to one of them only.
-func (c *Context) findOrMake(ctx context.Context, key string, base images.Image, g guestBinary, who identity) (derivedImage, error) {
+func (c *Context) findOrMake(ctx context.Context, key string, base images.Image, g guestbin.Guest, who identity) (derivedImage, error) {
 	builder := "pinfold-derive-" + key
 	for {
 		found, err := c.findDerived(ctx, key)
@@ -132,7 +133,7 @@ func (c *Context) findDerived(ctx context.Context, key string) (derivedImage, er
 }
 
 // makeDerived fills the builder, which never runs, and commits it.
-func (c *Context) makeDerived(ctx context.Context, builder, key string, g guestBinary, who identity) (made derivedImage, err error) {
+func (c *Context) makeDerived(ctx context.Context, builder, key string, g guestbin.Guest, who identity) (made derivedImage, err error) {
 	defer func() {
 		cleanup, cancel := cleanupContext(ctx)
 		defer cancel()
@@ -146,7 +147,7 @@ func (c *Context) makeDerived(ctx context.Context, builder, key string, g guestB
 	if !ok {
 		home = guestHome
 	}
-	archive, err := guestArchive(g.data, who, !ok, time.Now())
+	archive, err := guestArchive(g.Data, who, !ok, time.Now())
 	if err != nil {
 		return derivedImage{}, err
 	}

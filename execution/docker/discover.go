@@ -237,7 +237,7 @@ func (e environment) try(ctx context.Context, place endpoint) (*moby, error) {
 func noEngine(tried []error) error {
 	var b strings.Builder
 	for _, err := range tried {
-		b.WriteString("\n  " + err.Error())
+		b.WriteString("\n  " + strings.Replace(err.Error(), execution.ErrUnavailable.Error()+": ", "", 1))
 	}
 	advice := "start the engine, or say where it is with DOCKER_HOST; " +
 		"to get one: `apt-get install docker.io` on Debian and Ubuntu, https://docs.docker.com/engine/install/ elsewhere"

@@ -12,6 +12,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/pinfold-dev/pinfold/execution"
@@ -207,6 +208,25 @@ func TestNoEngineTellsWhatWasTried(t *testing.T) {
 	for _, want := range []string{"/nowhere/docker.sock", "rootless Docker", "Colima", "no such socket", "DOCKER_HOST", "apt-get install"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("the error does not say %q: %v", want, err)
+		}
+	}
+}
+
+// A socket that one may not use says so, once, and what to do.
+func TestNoPermissionIsToldPlainly(t *testing.T) {
+	refused := &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.EACCES)}
+	mapped := mapError("ping", &net.OpError{Op: "dial", Net: "unix", Err: os.NewSyscallError("connect", syscall.ECONNREFUSED)})
+	if !errors.Is(mapped, execution.ErrUnavailable) {
+		t.Fatalf("got %v, want ErrUnavailable", mapped)
+	}
+	for _, err := range []error{mapped, mapError("ping", refused), execution.ErrPermission} {
+		err = noEngine([]error{fmt.Errorf("unix:///x.sock (Docker): %w", err)})
+		text := err.Error()
+		if strings.Count(text, execution.ErrUnavailable.Error()) != 1 || strings.Count(text, execution.ErrPermission.Error()) > 1 {
+			t.Errorf("it is told more than once: %v", err)
+		}
+		if !errors.Is(err, execution.ErrUnavailable) || strings.Contains(text, "permission") && !strings.Contains(text, "usermod") {
+			t.Errorf("got %v, want ErrUnavailable and what to do", err)
 		}
 	}
 }

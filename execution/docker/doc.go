@@ -31,6 +31,14 @@
 // few capabilities that package managers need, under the same limits and
 // filter.
 //
+// Under gVisor some of it is different, since its kernel stands between. The
+// limits on memory and processors hold for the sandbox as a whole: one that
+// needs too much memory is lost, with that reason, where elsewhere a single
+// command ends with it. Spawn refuses a limit on processes, also the default
+// one, unless it is relaxed, and Start refuses a terminal. The system call
+// filter is gVisor's own. The first process can be killed from inside, and the
+// sandbox is then lost.
+//
 // Nothing here trusts the container once it has started: the engine's file
 // copy is only used on containers that never ran.
 package docker

@@ -72,19 +72,16 @@ type Context struct {
 	making  sync.WaitGroup                        // Spawns under way; Add only under mu while not closed
 	cancels map[*context.CancelCauseFunc]struct{} // theirs
 	handles map[*handle]struct{}
-	locks   map[string]chan struct{} // of what is being found out; see remember
-	guests  map[string]guestBinary   // by architecture
-	strays  map[string]createRequest // by labelSandbox
-	derived map[string]derivedImage  // by key
-	users   map[string]identity      // by image ID and name
+	locks   map[string]chan struct{}  // of what is being found out; see remember
+	guests  map[string]guestbin.Guest // by architecture
+	strays  map[string]createRequest  // by labelSandbox
+	derived map[string]derivedImage   // by key
+	users   map[string]identity       // by image ID and name
 }
 
-type guestBinary struct {
-	data   []byte
-	digest string
-}
-
-// New finds an engine and asks what it can do. It makes nothing there.
+// New finds an engine and asks what it can do. It leaves nothing there; only
+// where the engine does not tell whether it can limit storage, a container is
+// made to see, never started, and removed.
 //
 // It fails with execution.ErrUnavailable when none answers, or only one that
 // is too old or runs no Linux containers; the error then tells each place that
@@ -123,7 +120,7 @@ func newContext(ctx context.Context, e engine, opts Options, env environment) (*
 	c := &Context{
 		opts: opts, engine: e, info: info, guard: newGuard(e.where(), e.local(), info.RootDir, env),
 		id: newID(), process: processID(),
-		guests: map[string]guestBinary{}, handles: map[*handle]struct{}{},
+		guests: map[string]guestbin.Guest{}, handles: map[*handle]struct{}{},
 		derived: map[string]derivedImage{}, users: map[string]identity{},
 		cancels: map[*context.CancelCauseFunc]struct{}{}, locks: map[string]chan struct{}{},
 	}
@@ -159,7 +156,8 @@ const closeLimit = 60 * time.Second
 const destroysAtOnce = 16
 
 // Close destroys the sandboxes that are still alive, waits for what is under
-// way, and lets go of the engine.
+// way, and lets go of the engine. Those that live without a host, or that are
+// shared with others, are detached from.
 func (c *Context) Close() error {
 	c.mu.Lock()
 	if c.closed {
@@ -187,7 +185,11 @@ func (c *Context) Close() error {
 	group.SetLimit(destroysAtOnce)
 	for i, h := range left {
 		group.Go(func() error {
-			errs[i] = h.Destroy(ctx)
+			if h.spec.Detach || h.shared {
+				errs[i] = h.Detach(ctx)
+			} else {
+				errs[i] = h.Destroy(ctx)
+			}
 			return nil
 		})
 	}
@@ -216,29 +218,19 @@ func (c *Context) begin(ctx context.Context) (_ context.Context, done func(), _ 
 }
 
 // guestFor returns the guest for an architecture, and its digest.
-func (c *Context) guestFor(goarch string) (guestBinary, error) {
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if g, ok := c.guests[goarch]; ok {
-		return g, nil
-	}
-	var g guestBinary
-	if c.opts.Guest == nil {
-		built, err := guestbin.Binary(goarch)
-		if err != nil {
-			return g, fmt.Errorf("guest for %s: %w", goarch, err)
+func (c *Context) guestFor(ctx context.Context, goarch string) (guestbin.Guest, error) {
+	return remember(ctx, c, c.guests, "guest "+goarch, func() (g guestbin.Guest, err error) {
+		if c.opts.Guest == nil {
+			g, err = guestbin.Binary(goarch)
+		} else if g.Data, err = c.opts.Guest(goarch); err == nil {
+			sum := sha256.Sum256(g.Data)
+			g.Digest = hex.EncodeToString(sum[:])
 		}
-		g = guestBinary{data: built.Data, digest: built.Digest}
-	} else {
-		data, err := c.opts.Guest(goarch)
 		if err != nil {
-			return g, fmt.Errorf("guest for %s: %w", goarch, err)
+			err = fmt.Errorf("guest for %s: %w", goarch, err)
 		}
-		sum := sha256.Sum256(data)
-		g = guestBinary{data: data, digest: hex.EncodeToString(sum[:])}
-	}
-	c.guests[goarch] = g
-	return g, nil
+		return g, err
+	})
 }
 
 // remember returns what cache holds for key, or finds it out with f and keeps

@@ -56,10 +56,10 @@ func Examine(ctx context.Context, opts Options) Report {
 	var r Report
 	c, err := New(ctx, opts)
 	if err != nil {
-		r.add("engine", FindingFail, "get and start an engine, or choose the process backend, which isolates nothing", "%v", err)
+		r.add("engine", FindingFail, "start an engine that you may use, or choose the process backend, which isolates nothing", "%v", err)
 		return r
 	}
-	r.engine(c)
+	r.engine(ctx, c)
 	r.limits(c)
 	r.protections(c.info)
 	r.versions(c.info)
@@ -74,7 +74,7 @@ func Examine(ctx context.Context, opts Options) Report {
 	return r
 }
 
-func (r *Report) engine(c *Context) {
+func (r *Report) engine(ctx context.Context, c *Context) {
 	i := c.info
 	r.add("engine", FindingOK, "", "%s on %s, kernel %s, %s/%s, %d processors, %s of memory",
 		c.Engine(), i.OS, i.Kernel, i.System, i.Arch, i.CPUs, bytesText(i.Memory))
@@ -90,7 +90,7 @@ func (r *Report) engine(c *Context) {
 		r.add("mounts", FindingWarn, "use an engine on this machine to mount its folders",
 			"the engine is on another machine: folders of this one cannot be mounted")
 	}
-	if _, err := c.guestFor(i.Arch); err != nil {
+	if _, err := c.guestFor(ctx, i.Arch); err != nil {
 		r.add("guest", FindingFail, "build pinfold with `make build`, or take a released one", "%v", err)
 	} else {
 		r.add("guest", FindingOK, "", "built in for %s", i.Arch)

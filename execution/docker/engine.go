@@ -30,6 +30,10 @@ type engine interface {
 
 	create(ctx context.Context, req createRequest) (id string, err error)
 	attach(ctx context.Context, id string) (*rawStream, error)
+
+	// exec runs a program in a container that runs, as user "uid:gid", and
+	// returns the connection to its standard streams.
+	exec(ctx context.Context, id, user string, args []string) (*rawStream, error)
 	start(ctx context.Context, id string) error
 	inspect(ctx context.Context, id string) (containerState, error)
 	list(ctx context.Context, labels ...string) ([]containerSummary, error)

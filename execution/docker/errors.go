@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"strings"
+	"unicode"
 
 	"github.com/pinfold-dev/pinfold/execution"
 )
@@ -80,9 +81,9 @@ func mapError(call string, err error) error {
 	}
 	if unreachable(err) {
 		if errors.Is(err, fs.ErrPermission) {
-			return fmt.Errorf("%w: %w: %s: %s", execution.ErrUnavailable, execution.ErrPermission, call, text)
+			return fmt.Errorf("%w: %w (engine's %s)", execution.ErrUnavailable, execution.ErrPermission, call)
 		}
-		return fmt.Errorf("%w: %s: %s", execution.ErrUnavailable, call, text)
+		return fmt.Errorf("%w: engine's %s: %s", execution.ErrUnavailable, call, text)
 	}
 	return fmt.Errorf("engine's %s: %s", call, text)
 }
@@ -127,7 +128,7 @@ func oneLine(text string) string {
 		text = text[:limit] + "…"
 	}
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || r == 0x7f {
+		if unicode.IsControl(r) {
 			return -1
 		}
 		return r

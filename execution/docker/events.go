@@ -3,6 +3,8 @@ package docker
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
 	"sync"
 	"time"
 
@@ -128,6 +130,9 @@ func (w *watcher) setAway(err error) {
 
 // resync looks at what may have been missed while there was no subscription.
 func (w *watcher) resync(ctx context.Context) {
+	w.mu.Lock()
+	known := slices.Collect(maps.Keys(w.fates)) // one that is made later need not be listed
+	w.mu.Unlock()
 	found, err := w.engine.list(ctx, w.label)
 	if err != nil {
 		return
@@ -139,9 +144,11 @@ func (w *watcher) resync(ctx context.Context) {
 	w.mu.Lock()
 	w.away = nil
 	var missed []engineEvent
-	for id, f := range w.fates {
+	for _, id := range known {
+		f := w.fates[id]
 		state, there := states[id]
 		switch {
+		case f == nil: // forgotten
 		case !there:
 			missed = append(missed, engineEvent{ID: id, Action: "destroy"})
 		case state == "paused" && !f.paused:

@@ -19,7 +19,8 @@ const (
 
 // explain says why nothing is heard of a guest. It is asked by the guest's
 // client when the stream has ended, the guest was silent, or broke the
-// protocol (cause). Nil means that the sandbox is well and may be waited for.
+// protocol (cause). Nil means that the container runs, an error that does not
+// match ErrLost that the engine does not tell.
 //
 // The container itself is looked at before anything is concluded: the end of
 // a stream is not the end of a container, and silence may be a pause.
@@ -41,13 +42,9 @@ func (c *Context) explain(ctx context.Context, id string, s *stream, cause error
 	case errors.Is(err, execution.ErrNotFound):
 		return c.lost(c.deathReason(ctx, id, s))
 	case err != nil:
-		return c.lost(fmt.Sprintf("%v, and the engine does not answer: %v", cause, err))
-	case state.Paused && !ended:
-		return nil
-	case state.Running && !ended:
-		return nil
+		return fmt.Errorf("%w: %w", execution.ErrUnavailable, err) // nobody knows
 	case state.Running:
-		return c.lost(fmt.Sprintf("the stream to it ended though it runs (%v): the engine was restarted, or the guest closed it", cause))
+		return nil // paused, slow, or to be dialled again
 	case state.OOMKilled:
 		return c.lost("out of memory")
 	}
@@ -82,6 +79,9 @@ func (c *Context) deathReason(ctx context.Context, id string, s *stream) string 
 // guestEnd is the reason when the guest ended by itself.
 func guestEnd(code int, s *stream) string {
 	reason := fmt.Sprintf("the guest exited with code %d", code)
+	if s == nil {
+		return reason
+	}
 	if said := s.stderr.text(); said != "" {
 		reason += ": " + said
 	}

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,20 +11,19 @@ import (
 	"time"
 
 	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/execution/executiontest"
 )
 
-// gVisor is another kernel, and the one that Debian 12 has lacks some of Linux:
-// orphans fall to the first process whatever a supervisor asks, so that a kill
-// reaches the process group only, and a sandbox that needs too much memory dies
-// as a whole. What holds nevertheless is tried here.
+// gVisor is another kernel: orphans fall to the first process whatever a
+// supervisor asks, so that a kill goes by the mark that commands carry, and a
+// sandbox that needs too much memory dies as a whole. This is what the kit, in
+// the test below, does not ask or cannot look at.
 func TestUnderGVisor(t *testing.T) {
 	c := newBackend(t)
-	if !slices.Contains(c.info.Runtimes, "runsc") {
-		t.Skip("the engine has no runtime runsc")
-	}
+	needGVisor(t, c)
 	sandbox := func(t *testing.T, spec execution.Spec) execution.Handle {
 		t.Helper()
-		spec.Runtime = "runsc"
+		spec.Runtime, spec.Relax = "runsc", []execution.Relaxation{execution.RelaxPIDs}
 		return spawn(t, c, spec)
 	}
 	t.Run("commands", func(t *testing.T) {
@@ -39,6 +39,23 @@ func TestUnderGVisor(t *testing.T) {
 		if got := shell(t, h, "id -u; cat /proc/version; head -c 5000000 /dev/zero | wc -c"); !strings.HasPrefix(got, "1000\n") ||
 			strings.Contains(got, c.info.Kernel) || !strings.HasSuffix(got, "5000000\n") {
 			t.Errorf("got %q", got)
+		}
+	})
+	t.Run("what does not hold is refused", func(t *testing.T) {
+		for _, spec := range []execution.Spec{{Runtime: "runsc"}, {Runtime: "runsc", Limits: execution.Limits{PIDs: 4096}}} {
+			_, err := c.Spawn(t.Context(), spec)
+			if !errors.Is(err, execution.ErrUnsupported) || !strings.Contains(err.Error(), `pid limit`) ||
+				!strings.Contains(err.Error(), `relaxation "pids"`) {
+				t.Errorf("a limit on processes: got %v, want ErrUnsupported that names it", err)
+			}
+		}
+		h := sandbox(t, execution.Spec{})
+		if got := h.Spec().Limits; got.PIDs != 0 || got.Memory != DefaultMemory || got.CPUs == 0 {
+			t.Errorf("the limits in force are %+v", got)
+		}
+		_, err := h.Start(t.Context(), execution.Command{Shell: "tty", TTY: &execution.TerminalSize{Rows: 24, Cols: 80}})
+		if !errors.Is(err, execution.ErrUnsupported) || !strings.Contains(err.Error(), "terminal") {
+			t.Errorf("a terminal: got %v, want ErrUnsupported that names it", err)
 		}
 	})
 	t.Run("files", func(t *testing.T) {
@@ -78,4 +95,54 @@ func TestUnderGVisor(t *testing.T) {
 			t.Errorf("got %v, want ErrLost because out of memory", err)
 		}
 	})
+}
+
+func needGVisor(t *testing.T, c *Context) {
+	t.Helper()
+	if !slices.Contains(c.info.Runtimes, "runsc") {
+		t.Skip("the engine has no runtime runsc")
+	}
+}
+
+// The kit under gVisor asks everything but what underGVisor takes back.
+func TestConformanceUnderGVisor(t *testing.T) {
+	if testing.Short() {
+		t.Skip("not asked for")
+	}
+	needGVisor(t, newBackend(t))
+	h := harness(execution.Spec{Image: world.shell, Runtime: "runsc"})
+	docker := h.New
+	h.New = func(tb testing.TB) execution.Context {
+		tb.Helper()
+		return underGVisor{docker(tb)}
+	}
+	executiontest.Run(t, h)
+}
+
+// underGVisor is a backend whose every sandbox has gVisor's kernel, and which
+// declares no more than what holds there. A limit on processes and terminals
+// the backend itself refuses, which the kit checks.
+type underGVisor struct{ execution.Context }
+
+func (c underGVisor) Capabilities() execution.Capabilities {
+	can := c.Context.Capabilities()
+	can.PIDLimit = false    // refused: at the limit the sandbox dies
+	can.TTY = false         // refused: no end of output, no keys
+	can.MemoryLimit = false // holds, but ends the sandbox and not a command; see above
+	can.CPULimit = false    // holds, but times of a command count its waiting
+	return can
+}
+
+func (c underGVisor) Spawn(ctx context.Context, spec execution.Spec) (execution.Handle, error) {
+	if err := spec.Validate(); err == nil {
+		can := c.Capabilities()
+		can.PIDLimit = true // that is for the backend to refuse
+		if err := can.Check(spec); err != nil {
+			return nil, &execution.Error{Op: "spawn", Backend: Type, Err: err}
+		}
+		if spec.Limits.PIDs == 0 && !slices.Contains(spec.Relax, execution.RelaxPIDs) {
+			spec.Relax = append(slices.Clone(spec.Relax), execution.RelaxPIDs)
+		}
+	}
+	return c.Context.Spawn(ctx, spec)
 }

@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"iter"
 
@@ -15,8 +16,11 @@ type handle struct {
 	c      *Context
 	id     string // of the container, in full
 	spec   execution.Spec
-	stream *stream
+	stream *stream // the first connection; nil where it was attached to
 	client *guest.Client
+	door   door // by which its guest is found again
+	shared bool // others may have it too, so it is not ours to end
+	gvisor bool // the sandbox's kernel is gVisor's
 
 	destroying semaphore // held by the one that removes the container
 	removed    bool      // under destroying
@@ -27,16 +31,38 @@ var _ execution.Handle = (*handle)(nil)
 // ID is the container's, as engines show it.
 func (h *handle) ID() string { return shortID(h.id) }
 
-// Name is the container's name.
-func (h *handle) Name() string { return h.spec.Name }
-
 func (h *handle) Dir() string           { return h.client.Dir() }
 func (h *handle) Spec() execution.Spec  { return h.spec }
 func (h *handle) Done() <-chan struct{} { return h.client.Done() }
 func (h *handle) Err() error            { return h.client.Err() }
 
+// Start runs a command; see [execution.Handle]. On a terminal of gVisor's,
+// neither the end of the output nor the keys for interrupt and end of input
+// come through, so that it is refused.
 func (h *handle) Start(ctx context.Context, cmd execution.Command) (execution.Process, error) {
+	if h.gvisor && cmd.TTY != nil && cmd.Validate() == nil {
+		return nil, &execution.Error{
+			Op: "start", Backend: Type, Handle: h.ID(),
+			Err: fmt.Errorf("terminal: %w under gVisor; run it without one, or under another runtime", execution.ErrUnsupported),
+		}
+	}
 	return h.client.Start(ctx, cmd)
+}
+
+func (h *handle) StartTask(ctx context.Context, cmd execution.Command, opts execution.TaskOptions) (execution.Task, error) {
+	return h.client.StartTask(ctx, cmd, opts)
+}
+
+func (h *handle) Task(ctx context.Context, id string) (execution.Task, error) {
+	return h.client.Task(ctx, id)
+}
+
+func (h *handle) Tasks(ctx context.Context) iter.Seq2[execution.TaskInfo, error] {
+	return h.client.Tasks(ctx)
+}
+
+func (h *handle) Events(ctx context.Context) iter.Seq2[execution.Event, error] {
+	return h.client.Events(ctx)
 }
 
 func (h *handle) OpenFile(ctx context.Context, path string, opts execution.ReadOptions) (io.ReadCloser, error) {
@@ -67,13 +93,18 @@ func (h *handle) Glob(ctx context.Context, dir, pattern string) iter.Seq2[execut
 // it is to be kept.
 func (h *handle) Destroy(ctx context.Context) error {
 	if h.c.opts.Keep {
+		bounded, cancel := context.WithTimeout(ctx, stopLimit)
+		defer cancel()
+		_ = h.client.Shutdown(bounded) // Else its lease ends it, or leave does.
 		return h.destroy(ctx, h.leave)
 	}
 	return h.destroy(ctx, h.undo)
 }
 
 func (h *handle) destroy(ctx context.Context, end func(context.Context) error) error {
-	h.stream.keep()
+	if h.stream != nil {
+		h.stream.keep()
+	}
 	err := h.client.Close()
 	if err := end(ctx); err != nil {
 		return &execution.Error{Op: "destroy", Backend: Type, Handle: h.ID(), Err: err}

@@ -2,8 +2,11 @@ package docker
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
+
+	"github.com/pinfold-dev/pinfold/execution"
 )
 
 // stopLimit is how long a guest may take to end after its host hung up.
@@ -11,7 +14,8 @@ const stopLimit = 10 * time.Second
 
 // leave ends all that runs in the container and leaves it to be looked at. The
 // guest ends when its host hangs up, and the container with it; one whose guest
-// was replaced by what it ran, and goes on, is removed by force.
+// was replaced by what it ran, and goes on, is removed by force. One that
+// somebody has removed meanwhile is left to them.
 func (h *handle) leave(ctx context.Context) error {
 	if err := h.destroying.lock(ctx); err != nil {
 		return err
@@ -20,14 +24,17 @@ func (h *handle) leave(ctx context.Context) error {
 	if h.removed {
 		return nil
 	}
-	_ = h.stream.release() // The engine may have hung up before.
 	bounded, cancel := context.WithTimeout(ctx, stopLimit)
 	defer cancel()
+	if h.stream != nil {
+		_ = h.stream.release() // The engine may have hung up before.
+	}
 	h.c.watch.wait(bounded, h.id, func(f fate) bool { return f.died || f.destroyed })
 	state, err := h.c.engine.inspect(ctx, h.id)
-	if err != nil {
+	if err != nil && !errors.Is(err, execution.ErrNotFound) {
 		return fmt.Errorf("container %s, which was to be kept: %w", shortID(h.id), err)
 	}
+	err = nil
 	if state.Running {
 		if err := h.c.removeContainer(ctx, h.id); err != nil {
 			return err

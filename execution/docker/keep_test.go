@@ -79,3 +79,31 @@ func TestRemoveOfWhatIsKept(t *testing.T) {
 		t.Errorf("still listed: %+v, %v", list, err)
 	}
 }
+
+// One that somebody else has removed is no longer owed to anybody.
+func TestDestroyOfWhatWasToBeKeptAndIsGone(t *testing.T) {
+	t.Parallel()
+	needEngine(t)
+	opts := testOptions()
+	opts.Keep = true
+	c, err := New(t.Context(), opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	h, err := c.Spawn(t.Context(), execution.Spec{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := newBackend(t).Remove(t.Context(), h.ID()); err != nil {
+		t.Fatal(err)
+	}
+	<-h.Done()
+	for range 2 {
+		if err := h.Destroy(t.Context()); err != nil {
+			t.Errorf("Destroy: %v", err)
+		}
+	}
+	if err := c.Close(); err != nil {
+		t.Errorf("Close: %v", err)
+	}
+}

@@ -12,18 +12,10 @@ import (
 )
 
 // A Sandbox is a container of Pinfold's on the engine, whoever made it.
-type Sandbox struct {
-	ID      string            `json:"id"`      // as Handle.ID
-	Name    string            `json:"name"`    //
-	Image   string            `json:"image"`   // what its spec called it
-	State   string            `json:"state"`   // "running", "paused", "exited", …
-	Status  string            `json:"status"`  // the same for people: "Up 2 minutes"
-	Created time.Time         `json:"created"` // by the engine's clock
-	Owner   string            `json:"owner"`   // Options.Owner of who made it
-	Process string            `json:"process"` // which process made it: "host:pid:start"
-	Mine    bool              `json:"mine"`    // made by this Context
-	Labels  map[string]string `json:"labels"`  // Spec.Labels
-}
+type Sandbox = execution.SandboxInfo
+
+// Sandboxes is List, as [execution.Attacher] has it.
+func (c *Context) Sandboxes(ctx context.Context) ([]execution.SandboxInfo, error) { return c.List(ctx) }
 
 // List returns the sandboxes on the engine, those of other processes too, the
 // oldest first.
@@ -51,17 +43,32 @@ func (c *Context) newSandbox(f containerSummary) Sandbox {
 	s := Sandbox{
 		ID: shortID(f.ID), Image: f.Labels[labelImage], State: f.State, Status: f.Status, Created: f.Created,
 		Owner: f.Labels[labelOwner], Process: f.Labels[labelProcess], Mine: f.Labels[labelContext] == c.id,
-		Labels: map[string]string{},
+		Detach: f.Labels[labelDetach] == "true", Labels: map[string]string{},
+	}
+	if life := parseDuration(f.Labels[labelLife]); life > 0 {
+		s.Expires = f.Created.Add(life)
 	}
 	if len(f.Names) > 0 {
 		s.Name = f.Names[0]
 	}
 	for name, value := range f.Labels {
-		if !strings.HasPrefix(name, execution.LabelPrefix) {
+		if !isOwn(name) {
 			s.Labels[name] = value
 		}
 	}
 	return s
+}
+
+// isOwn reports whether a label is one of Pinfold's.
+func isOwn(label string) bool { return strings.HasPrefix(label, execution.LabelPrefix) }
+
+// parseDuration reads a label; 0 is none that makes sense.
+func parseDuration(text string) time.Duration {
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0
+	}
+	return max(d, 0)
 }
 
 // minPrefix is how much of an ID stands for it, at least.
@@ -80,15 +87,26 @@ func (c *Context) Remove(ctx context.Context, name string) error {
 }
 
 func (c *Context) removeNamed(ctx context.Context, name string) error {
-	found, err := c.sandboxes(ctx)
+	meant, err := c.find(ctx, name)
 	if err != nil {
 		return err
+	}
+	if h := c.handleOf(meant.ID); h != nil {
+		return h.destroy(ctx, h.undo)
+	}
+	return c.removeContainer(ctx, meant.ID)
+}
+
+// find finds a sandbox by its name, its ID, or the start of it.
+func (c *Context) find(ctx context.Context, name string) (containerSummary, error) {
+	found, err := c.sandboxes(ctx)
+	if err != nil {
+		return containerSummary{}, err
 	}
 	var meant []containerSummary
 	for _, f := range found {
 		if slices.Contains(f.Names, name) || f.ID == name {
-			meant = []containerSummary{f}
-			break
+			return f, nil
 		}
 		if len(name) >= minPrefix && strings.HasPrefix(f.ID, name) {
 			meant = append(meant, f)
@@ -96,15 +114,11 @@ func (c *Context) removeNamed(ctx context.Context, name string) error {
 	}
 	switch len(meant) {
 	case 0:
-		return noSandbox(name, found)
+		return containerSummary{}, noSandbox(name, found)
 	case 1:
-	default:
-		return fmt.Errorf("%w: %d sandboxes have an ID that starts so", execution.ErrConflict, len(meant))
+		return meant[0], nil
 	}
-	if h := c.handleOf(meant[0].ID); h != nil {
-		return h.destroy(ctx, h.undo)
-	}
-	return c.removeContainer(ctx, meant[0].ID)
+	return containerSummary{}, fmt.Errorf("%w: %d sandboxes have an ID that starts so", execution.ErrConflict, len(meant))
 }
 
 func (c *Context) handleOf(id string) *handle {

@@ -11,7 +11,10 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"time"
+
+	"github.com/docker/docker/api/types/container"
 
 	"github.com/pinfold-dev/pinfold/execution"
 )
@@ -28,7 +31,33 @@ func (m *moby) attach(ctx context.Context, id string) (*rawStream, error) {
 		// A deadline in the past makes what is pending return.
 		stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
 		stream, err := upgrade(ctx, conn, "/v"+m.apiVersion()+"/containers/"+id+
-			"/attach?stream=1&stdin=1&stdout=1&stderr=1")
+			"/attach?stream=1&stdin=1&stdout=1&stderr=1", "")
+		if !stop() && err == nil {
+			err = ctx.Err()
+		}
+		if err != nil {
+			return nil, errors.Join(err, conn.Close())
+		}
+		return stream, nil
+	})
+}
+
+func (m *moby) exec(ctx context.Context, id, user string, args []string) (*rawStream, error) {
+	made, err := call(ctx, "create exec", attachLimit, func(ctx context.Context) (container.ExecCreateResponse, error) {
+		return m.cli.ContainerExecCreate(ctx, id, container.ExecOptions{
+			User: user, Cmd: args, WorkingDir: "/", AttachStdin: true, AttachStdout: true, AttachStderr: true,
+		})
+	})
+	if err != nil {
+		return nil, err
+	}
+	return call(ctx, "start exec", attachLimit, func(ctx context.Context) (*rawStream, error) {
+		conn, err := m.dial(ctx)
+		if err != nil {
+			return nil, err
+		}
+		stop := context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })
+		stream, err := upgrade(ctx, conn, "/v"+m.apiVersion()+"/exec/"+made.ID+"/start", `{"Detach":false,"Tty":false}`)
 		if !stop() && err == nil {
 			err = ctx.Err()
 		}
@@ -57,10 +86,13 @@ func (m *moby) dial(ctx context.Context) (net.Conn, error) {
 }
 
 // upgrade asks for a raw stream and returns it once the engine has agreed.
-func upgrade(ctx context.Context, conn net.Conn, path string) (*rawStream, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://docker"+path, http.NoBody)
+func upgrade(ctx context.Context, conn net.Conn, path, body string) (*rawStream, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "http://docker"+path, strings.NewReader(body))
 	if err != nil {
 		return nil, err
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
 	}
 	req.Header.Set("Connection", "Upgrade")
 	req.Header.Set("Upgrade", "tcp")

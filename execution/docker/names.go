@@ -21,8 +21,12 @@ const (
 	labelSandbox = execution.LabelPrefix + "sandbox" // of one sandbox; unique
 	labelSpec    = execution.LabelPrefix + "spec"    // digest of the spec, without its environment
 	labelVersion = execution.LabelPrefix + "version" // of these labels
-	labelLease   = execution.LabelPrefix + "lease"   // seconds the guest lives without its host
+	labelLease   = execution.LabelPrefix + "lease"   // how long the guest lives without its host, as Go writes it
 	labelImage   = execution.LabelPrefix + "image"   // what the spec called the image
+	labelKey     = execution.LabelPrefix + "key"     // what a host proves to the guest that it knows, in hex
+	labelUser    = execution.LabelPrefix + "user"    // the user of the commands, as "uid:gid"
+	labelDetach  = execution.LabelPrefix + "detach"  // "true": it lives without a host
+	labelLife    = execution.LabelPrefix + "life"    // Spec.Lifetime, as Go writes it
 	labelKeep    = execution.LabelPrefix + "keep"    // "true": it is to stay, stopped, when its host has gone
 
 	labelDerived = execution.LabelPrefix + "derived" // key of a derived image, or of its builder
@@ -56,7 +60,15 @@ func (c *Context) containerLabels(spec execution.Spec) map[string]string {
 		labelVersion: labelsVersion,
 		labelLease:   c.opts.Lease.String(),
 		labelImage:   spec.Image,
+		labelKey:     hex.EncodeToString(newKey()),
+		labelUser:    spec.User,
 	})
+	if spec.Detach {
+		labels[labelDetach] = "true"
+	}
+	if spec.Lifetime > 0 {
+		labels[labelLife] = spec.Lifetime.String()
+	}
 	if c.opts.Keep {
 		labels[labelKeep] = "true"
 	}

@@ -19,11 +19,13 @@ type guard struct {
 	sockets []string // of engines: whoever reaches one owns the host
 	data    []string // folders in which engines keep the files of all containers
 	local   bool     // whether the engine's files are this host's
+
+	mountinfo string // the file that tells what is mounted on this host
 }
 
 // newGuard protects the engine in use and every other that may be here.
 func newGuard(where string, local bool, rootDir string, env environment) guard {
-	g := guard{local: local, sockets: []string{
+	g := guard{local: local, mountinfo: "/proc/self/mountinfo", sockets: []string{
 		"/var/run/docker.sock", "/run/docker.sock",
 		"/run/containerd/containerd.sock", "/var/run/containerd/containerd.sock",
 		"/run/docker/containerd/containerd.sock",
@@ -69,13 +71,28 @@ func (g guard) check(spec execution.Spec) error {
 		if err := checkTarget(m, target); err != nil {
 			return err
 		}
-		if m.Type == execution.MountBind {
-			if err := g.checkSource(m.Source); err != nil {
-				return err
-			}
+	}
+	_, err := g.sources(spec.Mounts)
+	return err
+}
+
+// sources are the mounts with the sources of binds as they are without links:
+// what is looked at here is what is to be mounted, wherever its name leads by
+// then. Somebody may be able to change what lies at a path, such as a sandbox
+// that has the folder above it; so it is called just before the engine is asked,
+// too.
+func (g guard) sources(mounts []execution.Mount) ([]execution.Mount, error) {
+	mounts = slices.Clone(mounts)
+	for i, m := range mounts {
+		if m.Type != execution.MountBind {
+			continue
+		}
+		var err error
+		if mounts[i].Source, err = g.checkSource(m.Source); err != nil {
+			return nil, err
 		}
 	}
-	return nil
+	return mounts, nil
 }
 
 // validName is what engines take as the name of a container.
@@ -105,27 +122,31 @@ func checkTarget(m execution.Mount, target string) error {
 }
 
 // checkSource refuses a folder or file of the host by its name, by what it
-// points to, and by what it is the same as.
-func (g guard) checkSource(source string) error {
+// points to, and by what it is the same as. It returns what it points to.
+func (g guard) checkSource(source string) (string, error) {
 	if !filepath.IsAbs(source) {
-		return fmt.Errorf("mount source %q: %w: want an absolute path", source, execution.ErrInvalid)
+		return "", fmt.Errorf("mount source %q: %w: want an absolute path", source, execution.ErrInvalid)
 	}
 	if !g.local {
-		return fmt.Errorf("mount source %q: %w: the engine is on another machine and has other files; write files through the handle instead",
+		return "", fmt.Errorf("mount source %q: %w: the engine is on another machine and has other files; write files through the handle instead",
 			source, execution.ErrUnsupported)
 	}
-	names := []string{filepath.Clean(source)}
-	if err := g.refuse(source, names[0]); err != nil {
-		return err
+	if err := g.refuse(source, filepath.Clean(source)); err != nil {
+		return "", err
 	}
 	resolved, err := filepath.EvalSymlinks(source)
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		return fmt.Errorf("mount source %q: %w", source, execution.ErrNotFound)
+		return "", fmt.Errorf("mount source %q: %w", source, execution.ErrNotFound)
+	case errors.Is(err, fs.ErrPermission):
+		return "", fmt.Errorf("mount source %q: %w", source, execution.ErrPermission)
 	case err != nil:
-		return fmt.Errorf("mount source %q: %w: %w", source, execution.ErrPermission, err)
+		return "", fmt.Errorf("mount source %q: %w: %w", source, execution.ErrInvalid, err)
 	}
-	return g.refuse(source, resolved)
+	if err := g.refuse(source, resolved); err != nil {
+		return "", err
+	}
+	return resolved, g.checkMounted(source, resolved)
 }
 
 // refuse is checkSource for one name of the source.
@@ -158,13 +179,10 @@ func (g guard) refuse(source, name string) error {
 
 // reaches reports whether mounting name makes thing visible: name is thing or
 // a folder above it, by its path or by being the very same folder under
-// another name (a bind mount on the host). What is not there is only looked
-// for in the folders that belong to the system: an engine that is started
-// later makes its socket there.
+// another name (a bind mount on the host).
 func (g guard) reaches(name, thing string) bool {
 	info, err := os.Stat(name)
-	there := exists(thing)
-	if !there && !within(thing, "/run") && !within(thing, "/var") {
+	if !matters(thing) {
 		return false
 	}
 	for above := thing; ; above = filepath.Dir(above) {
@@ -180,6 +198,13 @@ func (g guard) reaches(name, thing string) bool {
 			return false
 		}
 	}
+}
+
+// matters reports whether a socket or folder has to be looked for. What is not
+// there only does in the folders that belong to the system: an engine that is
+// started later makes its socket there.
+func matters(thing string) bool {
+	return exists(thing) || within(thing, "/run") || within(thing, "/var")
 }
 
 // spellings are a path as it is given and as it is without links. Of one that

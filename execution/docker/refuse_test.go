@@ -115,6 +115,42 @@ func TestOrdinaryMountsAreAllowed(t *testing.T) {
 	}
 }
 
+// What was looked at is what is mounted, wherever its name leads by then; and it
+// is looked at again before the engine is asked. A sandbox that has the folder
+// above a source can put a link there meanwhile.
+func TestMountsOfWhatWasLookedAt(t *testing.T) {
+	g, dir := testGuard(t)
+	project, link := filepath.Join(dir, "project"), filepath.Join(dir, "link")
+	if err := os.Mkdir(project, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink(project, link); err != nil {
+		t.Fatal(err)
+	}
+	asked := []execution.Mount{
+		{Type: execution.MountBind, Source: link, Target: "/workspace"},
+		{Type: execution.MountTmpfs, Target: "/tmp"},
+	}
+	want, err := filepath.EvalSymlinks(project)
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := g.sources(asked)
+	if err != nil || len(got) != 2 || got[0].Source != want || asked[0].Source != link {
+		t.Fatalf("got %+v, %v; want the source %s, and what was asked for as it was: %+v", got, err, want, asked)
+	}
+	if err := errors.Join(os.Remove(link), os.Symlink(filepath.Join(dir, "engine"), link)); err != nil {
+		t.Fatal(err)
+	}
+	if got, err := g.sources(asked); !errors.Is(err, execution.ErrInvalid) {
+		t.Errorf("a link that leads to the engine by now: %+v, %v", got, err)
+	}
+	// Once resolved it is not followed again.
+	if req := mountFor(got[0], "1.44"); req.Source != want {
+		t.Errorf("%s is mounted, which was not looked at", req.Source)
+	}
+}
+
 func TestSpecsThatAreRefused(t *testing.T) {
 	g, dir := testGuard(t)
 	tmpfs := func(targets ...string) (mounts []execution.Mount) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"slices"
 	"strings"
@@ -157,6 +158,9 @@ func (c *Context) launch(ctx context.Context, spec execution.Spec, env []string,
 	}
 	spec.Env = nil
 	h := &handle{c: c, id: id, spec: spec}
+	if h.door, err = newDoor(labels); err != nil {
+		return nil, err // Never: the labels are ours.
+	}
 	c.watch.add(id)
 	if err := c.open(ctx, h, env, image.Home); err != nil {
 		cleanup, cancel := cleanupContext(ctx)
@@ -176,7 +180,10 @@ func (c *Context) createFrom(ctx context.Context, spec execution.Spec, base imag
 	if err != nil {
 		return image, "", err
 	}
-	attempt := func() (string, error) {
+	attempt := func() (_ string, err error) {
+		if spec.Mounts, err = c.guard.sources(spec.Mounts); err != nil {
+			return "", err
+		}
 		req := request(spec, image.ID, who, labels, c.engine.apiVersion())
 		req.Mounts = append(req.Mounts, volumeCover(spec, base, who)...)
 		req.AutoRemove = !c.opts.Keep
@@ -219,8 +226,9 @@ func (c *Context) open(ctx context.Context, h *handle, env []string, home string
 	}
 	h.client, err = guest.Dial(ctx, h.stream, guest.Options{
 		Backend: Type, Handle: h.ID(),
-		Config:  guest.Config{Dir: h.spec.Dir, Env: env, Lease: c.opts.Lease},
+		Config:  c.guestConfig(h, env),
 		Explain: func(ctx context.Context, cause error) error { return c.explain(ctx, h.id, h.stream, cause) },
+		Redial:  func(ctx context.Context) (io.ReadWriteCloser, error) { return c.knock(ctx, h.id, h.door) },
 	})
 	if err != nil {
 		return err

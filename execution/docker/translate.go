@@ -4,7 +4,6 @@ import (
 	"io/fs"
 	"math"
 	"path"
-	"path/filepath"
 
 	"github.com/pinfold-dev/pinfold/execution"
 	"github.com/pinfold-dev/pinfold/images"
@@ -18,7 +17,7 @@ const (
 )
 
 // request says what container a spec stands for. The spec has its defaults
-// and has passed the guard; image is the derived one.
+// and its mounts are as the guard has found them; image is the derived one.
 func request(spec execution.Spec, image string, who identity, labels map[string]string, api string) createRequest {
 	profile := profileControls(spec)
 	req := createRequest{
@@ -41,10 +40,6 @@ func mountFor(m execution.Mount, api string) mountRequest {
 	req := mountRequest{Target: path.Clean(m.Target), ReadOnly: m.ReadOnly}
 	if m.Type == execution.MountBind {
 		req.Bind, req.Source = true, m.Source
-		// What the guard has looked at is what is mounted.
-		if resolved, err := filepath.EvalSymlinks(m.Source); err == nil {
-			req.Source = resolved
-		}
 		// Read-only is to hold for what is mounted below the source, too.
 		// Older engines cannot do that; there it is left out.
 		req.RecursiveRO = m.ReadOnly && atLeast(api, recursiveROAPI)
@@ -53,12 +48,14 @@ func mountFor(m execution.Mount, api string) mountRequest {
 	}
 	req.Size = m.Size
 	req.MaxInodes = min(max(m.Size/bytesPerInode, minTmpfsInodes), maxTmpfsInodes)
-	// Go keeps the sticky bit elsewhere than the kernel; both ways to say it
-	// are understood.
-	const sticky = 0o1000
-	req.Mode = uint32(m.Mode.Perm())
-	if m.Mode&(fs.ModeSticky|sticky) != 0 {
-		req.Mode |= sticky
+	// Go keeps these bits elsewhere than the kernel; both ways to say them are
+	// understood.
+	const kernels = 0o7777
+	req.Mode = uint32(m.Mode & kernels)
+	for bit, flag := range map[uint32]fs.FileMode{0o1000: fs.ModeSticky, 0o2000: fs.ModeSetgid, 0o4000: fs.ModeSetuid} {
+		if m.Mode&flag != 0 {
+			req.Mode |= bit
+		}
 	}
 	return req
 }

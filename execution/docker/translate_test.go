@@ -2,8 +2,7 @@ package docker
 
 import (
 	"encoding/json"
-	"os"
-	"path/filepath"
+	"io/fs"
 	"slices"
 	"strings"
 	"testing"
@@ -123,27 +122,21 @@ func TestLimitsInTheEnginesUnits(t *testing.T) {
 
 func TestMountsInTheEnginesWords(t *testing.T) {
 	dir := t.TempDir()
-	link := filepath.Join(dir, "link")
-	if err := os.Symlink(dir, link); err != nil {
-		t.Fatal(err)
-	}
 	spec := withDefaults(execution.Spec{Mounts: []execution.Mount{
-		{Type: execution.MountBind, Source: link, Target: "/a/../b"},
+		{Type: execution.MountBind, Source: dir, Target: "/a/../b"},
 		{Type: execution.MountBind, Source: dir, Target: "/c", ReadOnly: true},
 		{Type: execution.MountTmpfs, Target: "/d"},
 		{Type: execution.MountTmpfs, Target: "/e", Size: 1 << 20, Mode: 0o700, ReadOnly: true},
+		{Type: execution.MountTmpfs, Target: "/f", Size: 1 << 20, Mode: fs.ModeSetgid | 0o770},
+		{Type: execution.MountTmpfs, Target: "/g", Size: 1 << 20, Mode: 0o5775},
 	}}, "base", testInfo)
-	resolved, err := filepath.EvalSymlinks(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
 	for _, row := range []struct {
 		api          string
 		nonRecursive bool
 	}{{"1.41", true}, {"1.44", false}} {
 		_, host, _ := request(spec, "derived", identity{}, nil, row.api).translate(row.api)
 		writable, readOnly := host.Mounts[0], host.Mounts[1]
-		if writable.Source != resolved || writable.Target != "/b" || writable.ReadOnly || writable.BindOptions.Propagation != "rprivate" {
+		if writable.Source != dir || writable.Target != "/b" || writable.ReadOnly || writable.BindOptions.Propagation != "rprivate" {
 			t.Errorf("%s: writable mount is %+v", row.api, writable)
 		}
 		if !readOnly.ReadOnly || readOnly.BindOptions.NonRecursive != row.nonRecursive ||
@@ -155,6 +148,12 @@ func TestMountsInTheEnginesWords(t *testing.T) {
 		}
 		if got := host.Tmpfs["/e"]; got != "ro,exec,nosuid,nodev,size=1048576,mode=700,nr_inodes=1024" {
 			t.Errorf("tmpfs is %s", got)
+		}
+	}
+	_, host, _ := request(spec, "derived", identity{}, nil, "1.44").translate("1.44")
+	for target, want := range map[string]string{"/f": "2770", "/g": "5775"} {
+		if got := host.Tmpfs[target]; !strings.Contains(got, ",mode="+want+",") {
+			t.Errorf("tmpfs on %s is %s, want the mode %s", target, got, want)
 		}
 	}
 	if spec.Mounts[2].Size != 1<<30 || spec.Mounts[2].Mode != 0o1777 {

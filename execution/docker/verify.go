@@ -16,7 +16,9 @@ import (
 func (c *Context) verify(ctx context.Context, h *handle) error {
 	who, _ := parseIdentity(h.spec.User)
 	facts := h.client.Facts()
-	seen := surroundings{facts: facts, ownKernel: c.ownKernel(ctx, h)}
+	own, version := c.ownKernel(ctx, h)
+	h.gvisor = own && isGVisor(version)
+	seen := surroundings{facts: facts, ownKernel: own}
 	if h.spec.Limits.Memory > 0 && facts.Limits.Swap != 0 {
 		seen.noSwapAtAll = hostHasNoSwap(ctx, h.client)
 	}
@@ -46,9 +48,10 @@ func (s surroundings) capabilities() uint64 {
 }
 
 // checkControls reports the first control that does not hold, with
-// ErrUnsupported. A runtime with a kernel of its own keeps the host's limits
-// and filters round itself, where they do not show inside; what does not show
-// is then taken as kept, but what shows otherwise is not.
+// ErrUnsupported. A runtime with a kernel of its own stands under the engine's
+// limits itself and filters by its own means, which does not show inside; what
+// does not show is then taken as kept, but what shows otherwise is not. A limit
+// on processes must show: round such a kernel it counts that kernel's threads.
 func checkControls(spec execution.Spec, who identity, seen surroundings) error {
 	facts, profile := seen.facts, profileControls(spec)
 	caps := capabilityBits(profile.CapAdd)
@@ -89,6 +92,10 @@ func checkLimits(want execution.Limits, seen surroundings, fail func(control, fo
 		return fail("memory limit", "swap comes on top of it; turn swap accounting on (swapaccount=1) or swap off, "+
 			"or use the relaxation %q", execution.RelaxMemory)
 	}
+	if want.PIDs > 0 && got.PIDs == guest.UnknownLimit && seen.ownKernel {
+		return fail("pid limit", "it counts the threads of the runtime's own kernel, and at the limit the whole sandbox dies; "+
+			"the relaxation %q does without, and the memory limit still bounds them", execution.RelaxPIDs)
+	}
 	if want.PIDs > 0 && !holds(want.PIDs, got.PIDs) {
 		return fail("pid limit", "%s instead of %d; the relaxation %q does without", limitText(got.PIDs), want.PIDs, execution.RelaxPIDs)
 	}
@@ -116,18 +123,21 @@ func limitText(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// ownKernel reports whether the runtime brings its own kernel: the release
-// inside is then not the engine's. The engine's default runtime is taken to
-// share the host's, so that it costs nothing where it matters.
-func (c *Context) ownKernel(ctx context.Context, h *handle) bool {
+// ownKernel reports whether the runtime brings its own kernel, and which: the
+// release inside is then not the engine's. For runc and crun it is not looked
+// at, so that it costs nothing where it matters.
+func (c *Context) ownKernel(ctx context.Context, h *handle) (own bool, version string) {
 	if h.spec.Runtime == "runc" || h.spec.Runtime == "crun" || c.info.Kernel == "" {
-		return false
+		return false, ""
 	}
-	release, err := readSmall(ctx, h.client, "/proc/sys/kernel/osrelease")
-	if err != nil {
-		release, err = readSmall(ctx, h.client, "/proc/version")
-	}
-	return err == nil && !strings.Contains(release, c.info.Kernel)
+	version, err := readSmall(ctx, h.client, "/proc/version")
+	return err == nil && !strings.Contains(version, c.info.Kernel), version
+}
+
+// isGVisor knows gVisor's kernel by what it says of itself: for years the same
+// build of Linux 4.4, later its name.
+func isGVisor(version string) bool {
+	return strings.Contains(version, "#1 SMP Sun Jan 10 15:06:54 PST 2016") || strings.Contains(version, "gvisor")
 }
 
 // hostHasNoSwap reads what the kernel tells of the whole machine.

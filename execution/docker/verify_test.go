@@ -41,7 +41,7 @@ func TestControlsThatDoNotHold(t *testing.T) {
 		{"memory limit", func(f *guest.Facts) { f.Limits.Memory = 2<<30 + 4096 }, execution.RelaxMemory, false},
 		{"memory limit", func(f *guest.Facts) { f.Limits.Swap = guest.Unlimited }, execution.RelaxMemory, true},
 		{"pid limit", func(f *guest.Facts) { f.Limits.PIDs = guest.Unlimited }, execution.RelaxPIDs, false},
-		{"pid limit", func(f *guest.Facts) { f.Limits.PIDs = guest.UnknownLimit }, execution.RelaxPIDs, true},
+		{"pid limit", func(f *guest.Facts) { f.Limits.PIDs = guest.UnknownLimit }, execution.RelaxPIDs, false},
 		{"cpu limit", func(f *guest.Facts) { f.Limits.CPUQuota = guest.Unlimited }, execution.RelaxCPUs, false},
 		{"cpu limit", func(f *guest.Facts) { f.Limits.CPUQuota = 210_000 }, execution.RelaxCPUs, false},
 		{"cpu limit", func(f *guest.Facts) { f.Limits.CPUQuota = guest.UnknownLimit }, execution.RelaxCPUs, true},

@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"io/fs"
 	"iter"
@@ -119,6 +120,15 @@ func fileFaults() []fault {
 			},
 		},
 		{
+			name: "a file that is closed goes on, or complains", cases: []string{"files/close_early"},
+			make: func(w *world) {
+				w.open = func(ctx context.Context, h execution.Handle, path string, opts execution.ReadOptions) (io.ReadCloser, error) {
+					r, err := h.OpenFile(ctx, path, opts)
+					return io.NopCloser(r), err
+				}
+			},
+		},
+		{
 			name: "length ignored", cases: []string{"files/offset_and_length"},
 			make: func(w *world) {
 				w.open = func(ctx context.Context, h execution.Handle, path string, opts execution.ReadOptions) (io.ReadCloser, error) {
@@ -223,6 +233,17 @@ func fileFaults() []fault {
 				w.errors(func(err error) error {
 					if typed := (*execution.Error)(nil); errors.As(err, &typed) {
 						return typed.Err
+					}
+					return err
+				})
+			},
+		},
+		{
+			name: "errors that say the same twice", cases: []string{"files/not_found", "files/directory"}, told: "twice",
+			make: func(w *world) {
+				w.errors(func(err error) error {
+					if typed := (*execution.Error)(nil); errors.As(err, &typed) {
+						return &execution.Error{Op: typed.Op, Path: typed.Path, Err: fmt.Errorf("%w: %w", typed.Err, typed.Err)}
 					}
 					return err
 				})
@@ -360,6 +381,29 @@ func treeFaults() []fault {
 				}
 				return all
 			}),
+		},
+		{
+			name: "a pattern may lead anywhere and stand for anything", cases: []string{"tree/glob_invalid"},
+			make: func(w *world) {
+				w.glob = func(ctx context.Context, h execution.Handle, dir, pattern string) iter.Seq2[execution.FileInfo, error] {
+					if strings.ContainsAny(pattern, "/{") && !strings.HasPrefix(pattern, "a{") {
+						pattern = "*"
+					}
+					return h.Glob(ctx, dir, pattern)
+				}
+			},
+		},
+		{
+			name: "a file of a far time cannot be described", cases: []string{"files/any_time"},
+			make: func(w *world) {
+				w.stat = func(ctx context.Context, h execution.Handle, path string) (execution.FileInfo, error) {
+					info, err := h.Stat(ctx, path)
+					if err == nil && info.ModTime.Year() > 9000 {
+						err = execution.ErrLost
+					}
+					return info, err
+				}
+			},
 		},
 		{
 			name: "a bad pattern matches nothing", cases: []string{"tree/glob_invalid"},

@@ -167,6 +167,26 @@ func outputFaults() []fault {
 			},
 		},
 		{
+			name: "writers that read get nothing", cases: []string{"output/writer_that_reads_for_itself"},
+			make: func(w *world) {
+				w.command(func(cmd *execution.Command) {
+					if _, reads := cmd.Stdout.(io.ReaderFrom); reads {
+						cmd.Stdout = nil
+					}
+				})
+			},
+		},
+		{
+			name: "output of a terminal counted in blocks", cases: []string{"tty/output_limit"},
+			make: func(w *world) {
+				w.command(func(cmd *execution.Command) {
+					if cmd.TTY != nil {
+						cmd.OutputLimit = max(1, cmd.OutputLimit-4096)
+					}
+				})
+			},
+		},
+		{
 			name: "bytes not counted", cases: []string{"output/separate", "output/drained_before_wait_returns"}, told: "count",
 			make: func(w *world) {
 				w.status(func(_ *brokenProcess, s *execution.ExitStatus, _ *error) { s.StdoutBytes = 0 })

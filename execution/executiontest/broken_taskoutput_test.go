@@ -124,7 +124,7 @@ func taskOutputFaults() []fault {
 			change: impatient,
 		},
 		{
-			name: "a writer that reads itself is cut off at the end", cases: []string{"output/writer_that_reads_itself"},
+			name: "a writer that reads itself is cut off at the end", cases: []string{"output/writer_that_reads_for_itself"},
 			make: func(w *world) {
 				w.command(func(cmd *execution.Command) {
 					from, ok := cmd.Stdout.(io.ReaderFrom)

@@ -3,7 +3,13 @@
 //
 //	func TestConformance(t *testing.T) {
 //		executiontest.Run(t, executiontest.Harness{
-//			New: func(tb testing.TB) execution.Context { return process.New(process.Options{}) },
+//			New: func(tb testing.TB) execution.Context {
+//				backend, err := mybackend.New(mybackend.Options{})
+//				if err != nil {
+//					tb.Fatal(err)
+//				}
+//				return backend
+//			},
 //		})
 //	}
 //

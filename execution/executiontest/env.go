@@ -198,7 +198,7 @@ func (e *env) wantExit(status execution.ExitStatus, code int) {
 }
 
 // wantError fails the case unless err is an *execution.Error that matches
-// target.
+// target and says nothing twice.
 func (e *env) wantError(err error, target error, what string) {
 	e.Helper()
 	var typed *execution.Error
@@ -209,6 +209,12 @@ func (e *env) wantError(err error, target error, what string) {
 		e.Fatalf("%s: error %q does not match %q", what, err, target)
 	case !errors.As(err, &typed):
 		e.Fatalf("%s: error %q is a %T and wraps no *execution.Error", what, err, err)
+	}
+	parts := strings.Split(err.Error(), ": ")
+	for i, part := range parts[1:] {
+		if part == parts[i] {
+			e.Errorf("%s: error %q says %q twice", what, err, part)
+		}
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -51,6 +52,35 @@ func fileKeepMode(ctx context.Context, e *env) {
 		if got := e.read(ctx, h, name); got != "new" {
 			e.Errorf("a file of mode %v reads as %q", mode, got)
 		}
+	}
+}
+
+// fileTimes sets times that no calendar has: any command can, where a file
+// system holds them, as those in memory do.
+func fileTimes(ctx context.Context, e *env) {
+	spec, dir := e.spec(), "."
+	if e.can().Mounts {
+		dir = "/times"
+		spec.Mounts = append(spec.Mounts, execution.Mount{Type: execution.MountTmpfs, Target: dir})
+	}
+	h := e.spawn(ctx, spec)
+	for _, seconds := range []int64{0, 1 << 33, 1 << 40, -1 << 40, 1 << 50, -1 << 50} {
+		name := dir + "/" + strconv.FormatInt(seconds, 10)
+		e.write(ctx, h, name, "")
+		e.run(ctx, h, Touch, strconv.FormatInt(seconds, 10), name)
+		info, err := h.Stat(ctx, name)
+		if err != nil {
+			e.Fatalf("Stat of a file that was changed %d seconds after 1970: %v", seconds, err)
+		}
+		if year := info.ModTime.Year(); year < 1 || year > 9999 {
+			e.Errorf("a file was changed in the year %d, want 1 to 9999", year)
+		}
+		if seconds == 1<<33 && info.ModTime.Unix() != seconds {
+			e.Errorf("a file was changed at %v, want %d seconds after 1970", info.ModTime, seconds)
+		}
+	}
+	if got := e.names(ctx, h, dir); len(got) < 6 {
+		e.Errorf("List yields %q", got)
 	}
 }
 

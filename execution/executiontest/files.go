@@ -29,6 +29,7 @@ func fileCases() []check {
 		{"read_after_its_context", fileReadContext},
 		{"mode_of_a_new_file", fileNewMode},
 		{"mode_is_kept", fileKeepMode},
+		{"any_time", fileTimes},
 		{"belongs_to_the_user", fileOwner},
 		{"parents_are_made", fileParents},
 		{"parent_is_a_file", fileParentIsFile},
@@ -161,6 +162,11 @@ func fileCloseEarly(ctx context.Context, e *env) {
 		}
 		if err := r.Close(); err != nil {
 			e.Errorf("Close after %d of %d bytes: %v", len(buf), size, err)
+		}
+		_, err = r.Read(buf)
+		e.wantError(err, execution.ErrClosed, "Read after Close")
+		if err := r.Close(); err != nil {
+			e.Errorf("Close again: %v", err)
 		}
 	}
 	e.receive(ctx, h, "file", execution.ReadOptions{}, size)

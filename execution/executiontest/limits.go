@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"sync"
 	"time"
 
 	"github.com/pinfold-dev/pinfold/execution"
@@ -15,6 +16,7 @@ func limitCases() []check {
 		{"memory", limitMemory},
 		{"memory_spares_the_sandbox", limitMemorySandbox},
 		{"pids", limitPIDs},
+		{"files_without_a_process_left", limitPIDsFiles},
 		{"cpus", limitCPUs},
 		{"storage", limitStorage},
 		{"readonly_root", limitReadOnly},
@@ -101,6 +103,38 @@ func limitPIDs(ctx context.Context, e *env) {
 	if status.Success() || out.text() != "" {
 		e.Errorf("with a limit of %d processes, %d more were made: %v", limit, 4*limit, status)
 	}
+	if err := proc.Kill(ctx); err != nil {
+		e.Fatalf("Kill at the limit of processes: %v", err)
+	}
+	e.run(ctx, h, Print, "", "", "0")
+}
+
+// limitPIDsFiles has a command take all processes that there may be. What the
+// backend itself needs to go on is not among them.
+func limitPIDsFiles(ctx context.Context, e *env) {
+	e.declares(e.can().PIDLimit)
+	h := e.sandbox(ctx)
+	many := e.command(Fork, fmt.Sprint(4*h.Spec().Limits.PIDs))
+	many.Grace = -1
+	proc := e.start(ctx, h, many)
+	var calls sync.WaitGroup
+	for n := range 40 {
+		calls.Go(func() {
+			name := fmt.Sprintf("file-%d", n)
+			for range 20 { // for about a second, in which they become too many
+				time.Sleep(50 * time.Millisecond)
+				if err := h.WriteFile(ctx, name, &pattern{size: 256 << 10}, execution.WriteOptions{}); err != nil {
+					e.Errorf("WriteFile where no further process can be made: %v", err)
+					return
+				}
+				if _, err := execution.ReadFile(ctx, h, name, 256<<10); err != nil {
+					e.Errorf("ReadFile where no further process can be made: %v", err)
+					return
+				}
+			}
+		})
+	}
+	calls.Wait()
 	if err := proc.Kill(ctx); err != nil {
 		e.Fatalf("Kill at the limit of processes: %v", err)
 	}

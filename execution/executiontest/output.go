@@ -28,7 +28,7 @@ func outputCases() []check {
 		{"slow_writer_slows_the_command", outputBackpressure},
 		{"failing_writer_ends_the_command", outputFailingWriter},
 		{"short_write_ends_the_command", outputShortWrite},
-		{"writer_that_reads_itself", outputReaderFrom},
+		{"writer_that_reads_for_itself", outputReaderFrom},
 	}
 }
 
@@ -85,7 +85,12 @@ func outputArguments(ctx context.Context, e *env) {
 func outputBothStreams(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
 	n := quantity(200_000, 20_000)
-	stdout, stderr := &tape{}, &tape{}
+	// Each Write takes a moment, so that another at the same time meets it.
+	linger := func(int64) error {
+		time.Sleep(time.Nanosecond)
+		return nil
+	}
+	stdout, stderr := &tape{each: linger}, &tape{each: linger}
 	cmd := e.command(Count, fmt.Sprint(n))
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	e.wantExit(e.wait(ctx, e.start(ctx, h, cmd)), 0)
@@ -269,39 +274,47 @@ func outputShortWrite(ctx context.Context, e *env) {
 	e.wantEnding(status, execution.EndingCancelled)
 }
 
-// A puller is a writer that may read from where the output comes, and takes its
-// time.
-type puller struct{ text bytes.Buffer }
+// A lateReader is a writer that can also read for itself, as a bytes.Buffer
+// can, and does either only once its gate is open.
+type lateReader struct {
+	*gate
 
-func (p *puller) Write(b []byte) (int, error) { return p.text.Write(b) }
-
-func (p *puller) ReadFrom(r io.Reader) (n int64, err error) {
-	buf := make([]byte, 1024)
-	for {
-		got, err := r.Read(buf)
-		p.text.Write(buf[:got])
-		n += int64(got)
-		if errors.Is(err, io.EOF) {
-			return n, nil
-		}
-		if err != nil {
-			return n, err
-		}
-		time.Sleep(time.Millisecond)
-	}
+	got bytes.Buffer
 }
 
-// outputReaderFrom has the command end while its writer still reads.
+func (w *lateReader) Write(p []byte) (int, error) {
+	<-w.opened
+	return w.got.Write(p)
+}
+
+func (w *lateReader) ReadFrom(r io.Reader) (int64, error) {
+	<-w.opened
+	return w.got.ReadFrom(r)
+}
+
 func outputReaderFrom(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
-	text := string(patternText(50_000))
-	for range 5 {
-		out := &puller{}
-		cmd := e.command(Print, text, "", "3")
-		cmd.Stdout = out
+	for i := range quantity(200, 50) {
+		var stdout, stderr bytes.Buffer
+		cmd := e.command(Print, "to stdout", "to stderr", "3")
+		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		e.wantExit(e.wait(ctx, e.start(ctx, h, cmd)), 3)
-		if out.text.String() != text {
-			e.Fatalf("a writer that implements io.ReaderFrom got %d bytes, want %d", out.text.Len(), len(text))
+		if stdout.String() != "to stdout" || stderr.String() != "to stderr" {
+			e.Fatalf("run %d: got %q and %q", i, stdout.String(), stderr.String())
 		}
+	}
+	// It may come to reading only after the command has ended.
+	late := &lateReader{gate: newGate()}
+	e.atEnd(late.open)
+	cmd := e.command(Print, "to stdout", "", "3")
+	cmd.Stdout = late
+	proc := e.start(ctx, h, cmd)
+	e.eventually(ctx, "the command has ended", func() bool {
+		return errors.Is(proc.Signal(ctx, execution.SIGCONT), execution.ErrFinished)
+	})
+	late.open()
+	e.wantExit(e.wait(ctx, proc), 3)
+	if late.got.String() != "to stdout" {
+		e.Errorf("a writer that came late got %q", late.got.String())
 	}
 }

@@ -92,6 +92,16 @@ func pathHostileLists(ctx context.Context, e *env) {
 	if got := e.glob(ctx, h, "names", "*"); !slices.Equal(got, want) {
 		e.Errorf("Glob yields %q, want %q", got, want)
 	}
+	// That is a lot to try on a long name, and takes a short time all the same.
+	if got := e.glob(ctx, h, "names", strings.Repeat("*{n,n}", 9)+"x"); len(got) > 0 {
+		e.Errorf("Glob yields %q for what is called nothing like it", got)
+	}
+	literally := strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `,`, `\,`, `\`, `\\`)
+	for _, name := range want {
+		if got := e.glob(ctx, h, "names", literally.Replace(name)); !slices.Equal(got, []string{name}) {
+			e.Errorf("Glob of %q alone yields %q", name, got)
+		}
+	}
 }
 
 func pathRelative(ctx context.Context, e *env) {

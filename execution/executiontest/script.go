@@ -80,6 +80,10 @@ const (
 	Link    Script = "link"
 	FIFO    Script = "fifo"
 	Chmod   Script = "chmod"
+	// Touch(seconds, path) makes a file that is there say that it was changed
+	// so many seconds after 1970, or a time beyond those that can be told where
+	// its file system cannot hold that. It exits with 0.
+	Touch Script = "touch"
 
 	// EatMemory uses more and more memory, without end.
 	EatMemory Script = "eat-memory"
@@ -136,6 +140,8 @@ func posix(script Script) string {
 		return `exec mkfifo -- "$1"`
 	case Chmod:
 		return `exec chmod -- "$1" "$2"`
+	case Touch:
+		return `exec touch -d "@$1" -- "$2"`
 	case Routes:
 		return `tail -n +2 /proc/net/route`
 	case Terminal:

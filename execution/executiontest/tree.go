@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"slices"
+	"strings"
 
 	"github.com/pinfold-dev/pinfold/execution"
 )
@@ -176,6 +177,7 @@ func treeGlob(ctx context.Context, e *env) {
 		{"**/*.go", []string{".hidden.go", "[x].go", "a.go", "sub-2/e.go", "sub/.git/f.go", "sub/c.go", "sub/deep/d.go"}},
 		{"sub/**/*.go", []string{"sub/.git/f.go", "sub/c.go", "sub/deep/d.go"}},
 		{"{sub,sub-2}/*.go", []string{"sub-2/e.go", "sub/c.go"}},
+		{"{s{ub,}/,}{c,a}.go", []string{"a.go", "sub/c.go"}},
 		{"sub*", []string{"sub", "sub-2"}},
 		{"nothing*", nil},
 		{"**", []string{
@@ -224,7 +226,10 @@ func treeGlobEarly(ctx context.Context, e *env) {
 func treeGlobInvalid(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
 	e.write(ctx, h, "dir/file", "")
-	for _, pattern := range []string{"[", "a{b", "[a-", "**/[z"} {
+	for _, pattern := range []string{
+		"[", "a{b", "[a-", "**/[z", "", "/*", "../*", "*/../../x", "{..,dir}/*",
+		strings.Repeat("{a,b}", 30), // a thousand million patterns
+	} {
 		yields := 0
 		for _, err := range h.Glob(ctx, "dir", pattern) {
 			yields++

@@ -14,6 +14,7 @@ func ttyCases() []check {
 		{"is_a_terminal_of_that_size", ttySize},
 		{"resize", ttyResize},
 		{"all_output_on_stdout", ttyOutput},
+		{"output_limit", ttyOutputLimit},
 		{"end_of_input", ttyEOF},
 		{"interrupt_key", ttyInterrupt},
 		{"kill", ttyKill},
@@ -86,6 +87,28 @@ func ttyOutput(ctx context.Context, e *env) {
 	e.wantExit(status, 3)
 	if want := "to stdout to stderr"; screen.text() != want {
 		e.Errorf("the screen shows %q, want %q", screen.text(), want)
+	}
+}
+
+func ttyOutputLimit(ctx context.Context, e *env) {
+	e.declares(e.can().TTY)
+	h := e.sandbox(ctx)
+	cmd := e.command(Print, "12345", "67890", "3")
+	cmd.TTY = &execution.TerminalSize{Rows: 24, Cols: 80}
+	for _, limit := range []int64{10, 11, 100_000} {
+		cmd.OutputLimit = limit
+		result := e.exec(ctx, h, cmd)
+		e.wantExit(result.ExitStatus, 3)
+		if string(result.Stdout) != "1234567890" {
+			e.Errorf("with a limit of %d bytes the screen shows %q", limit, result.Stdout)
+		}
+	}
+	cmd = e.command(Flood)
+	cmd.TTY, cmd.OutputLimit = &execution.TerminalSize{Rows: 24, Cols: 80}, 10_001
+	result := e.exec(ctx, h, cmd)
+	e.wantEnding(result.ExitStatus, execution.EndingOutputLimit)
+	if result.StdoutBytes != cmd.OutputLimit {
+		e.Errorf("%d bytes came through a limit of %d", result.StdoutBytes, cmd.OutputLimit)
 	}
 }
 

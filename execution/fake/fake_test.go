@@ -314,12 +314,12 @@ func TestForkAtTheLimitOfProcesses(t *testing.T) {
 		}
 	}})
 	defer func() { _ = backend.Close() }()
-	h, err := backend.Spawn(t.Context(), execution.Spec{Limits: execution.Limits{PIDs: 10}})
+	h, err := backend.Spawn(t.Context(), execution.Spec{Limits: execution.Limits{PIDs: 40}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	result, err := execution.Exec(t.Context(), h, execution.Command{Shell: "bomb"})
-	if err != nil || result.Code != 9 || len(result.Leftovers) != 9 {
+	if err != nil || result.Code != 39 || len(result.Leftovers) != 39 {
 		t.Errorf("got %+v, %v", result, err)
 	}
 }

@@ -14,9 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/bmatcuk/doublestar/v4"
-
 	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/execution/internal/glob"
 )
 
 // OpenFile opens a file as it is now; later writes do not show in it.
@@ -69,7 +68,7 @@ func (r *fileReader) Read(b []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.closed {
-		return 0, r.handle.fail("read file", r.path, fs.ErrClosed)
+		return 0, r.handle.fail("read file", r.path, execution.ErrClosed)
 	}
 	if err := r.handle.Err(); err != nil {
 		return 0, r.handle.fail("read file", r.path, err)
@@ -237,11 +236,12 @@ func (h *Handle) List(ctx context.Context, dir string) iter.Seq2[execution.FileI
 // Glob yields what matches as it is when the first one is asked for.
 func (h *Handle) Glob(ctx context.Context, dir, pattern string) iter.Seq2[execution.FileInfo, error] {
 	return h.yield(ctx, "glob", dir, func(d *node) (infos []execution.FileInfo, _ error) {
-		if strings.IndexByte(pattern, 0) >= 0 || !doublestar.ValidatePattern(pattern) {
-			return nil, fmt.Errorf("%w: pattern %q", execution.ErrInvalid, pattern)
+		p, err := glob.Compile(pattern)
+		if err != nil {
+			return nil, err
 		}
 		h.tree.below(d, "", func(path string, n *node) {
-			if doublestar.MatchUnvalidated(pattern, path) {
+			if p.Matches(path) {
 				infos = append(infos, n.info(path))
 			}
 		})
@@ -311,4 +311,16 @@ func (h *Handle) Chmod(path string, perm fs.FileMode) error {
 		at.node.mode = at.node.mode.Type() | perm.Perm()
 	}
 	return h.fail("chmod", path, err)
+}
+
+// Chtime changes when a file says that it was changed.
+func (h *Handle) Chtime(path string, t time.Time) error {
+	h.backend.files.Lock()
+	defer h.backend.files.Unlock()
+	at, err := h.tree.find(path, true)
+	if err == nil {
+		const first, last = -62_135_596_800, 253_402_300_799 // of the years 1 to 9999
+		at.node.modTime = time.Unix(min(max(t.Unix(), first), last), 0).UTC()
+	}
+	return h.fail("change time", path, err)
 }

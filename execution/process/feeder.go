@@ -44,8 +44,8 @@ func (f *feeder) copy(p *proc) {
 // hand copies, and returns the reader's error only.
 func (f *feeder) hand(c *Context) error {
 	if from, ok := f.r.(io.WriterTo); ok && !f.terminal {
-		if _, err := from.WriteTo(f.w); err != nil && !isClosed(err) {
-			return err
+		if _, err := from.WriteTo(f.w); !errors.Is(err, unix.EPIPE) {
+			return err // of a pipe that stop has closed, copy takes no notice
 		}
 		return nil
 	}
@@ -68,11 +68,6 @@ func (f *feeder) hand(c *Context) error {
 			return err
 		}
 	}
-}
-
-// isClosed reports whether writing failed because nobody reads any more.
-func isClosed(err error) bool {
-	return errors.Is(err, unix.EPIPE) || errors.Is(err, os.ErrClosed) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // endTerminal passes on the end of the input on a terminal, where it is a

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path"
 	"sync/atomic"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -53,13 +54,27 @@ func lastElement(name string) string {
 
 // fileInfo describes what os.Lstat or os.Stat found at full.
 func fileInfo(name, full string, info os.FileInfo) execution.FileInfo {
-	f := execution.FileInfo{Name: name, Size: info.Size(), Mode: info.Mode(), ModTime: info.ModTime()}
+	f := execution.FileInfo{Name: name, Size: info.Size(), Mode: info.Mode(), ModTime: within(info.ModTime())}
 	f.UID, f.GID = owner(info)
 	if info.Mode()&os.ModeSymlink != 0 {
 		// It may have been replaced meanwhile; then there is no target to tell.
 		f.Target, _ = os.Readlink(full)
 	}
 	return f
+}
+
+// within is the nearest time to t that can be printed and encoded everywhere. A
+// file may say any time of some hundred thousand million years: touch sets it.
+func within(t time.Time) time.Time {
+	first, last := time.Date(1, 1, 1, 0, 0, 0, 0, time.UTC), time.Date(9999, 12, 31, 23, 59, 59, 0, time.UTC)
+	// Comparing seconds, since a Time that far off may have come round.
+	switch seconds := t.Unix(); {
+	case seconds < first.Unix():
+		return first
+	case seconds > last.Unix():
+		return last
+	}
+	return t
 }
 
 // OpenFile opens a file for reading; see [execution.Handle]. The reader is an

@@ -277,3 +277,23 @@ func TestReadAfterDestroy(t *testing.T) {
 		t.Errorf("Close: %v", err)
 	}
 }
+
+// A write whose context ends with its input has not been made, and says why,
+// however far it had come.
+func TestWriteWhoseContextEndsWithItsInput(t *testing.T) {
+	h := spawn(t, newTestContext(t, Options{}))
+	for range 300 {
+		ctx, cancel := context.WithCancel(t.Context())
+		err := h.WriteFile(ctx, "file", readerFunc(func([]byte) (int, error) { cancel(); return 0, io.EOF }), execution.WriteOptions{})
+		if !errors.Is(err, context.Canceled) {
+			t.Fatal(err)
+		}
+	}
+	if names := entries(t, h.Dir()); len(names) > 0 {
+		t.Errorf("left: %q", names)
+	}
+}
+
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }

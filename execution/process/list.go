@@ -14,6 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/execution/internal/glob"
 )
 
 // heldEntries bounds how many entries one List or Glob keeps in memory. A
@@ -42,13 +43,13 @@ func (h *handle) List(ctx context.Context, dir string) iter.Seq2[execution.FileI
 func (h *handle) Glob(ctx context.Context, dir, pattern string) iter.Seq2[execution.FileInfo, error] {
 	return func(yield func(execution.FileInfo, error) bool) {
 		const op = "glob"
-		p, err := compilePattern(pattern)
+		p, err := glob.Compile(pattern)
 		if err != nil {
 			yield(execution.FileInfo{}, h.failure(op, dir, err))
 			return
 		}
 		w := &walker{h: h, ctx: ctx, yield: yield, room: heldEntries, pick: func(path string, isDir bool) (matches, descend bool) {
-			return p.matches(path), isDir && p.mayMatchBelow(path)
+			return p.Matches(path), isDir && p.MayMatchBelow(path)
 		}}
 		w.run(op, dir)
 	}

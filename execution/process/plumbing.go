@@ -173,9 +173,9 @@ func (b *budget) take(n int64) int64 {
 	}
 	for {
 		left := b.left.Load()
-		n = min(n, left)
-		if b.left.CompareAndSwap(left, left-n) {
-			return n
+		granted := min(n, left)
+		if b.left.CompareAndSwap(left, left-granted) {
+			return granted
 		}
 	}
 }

@@ -177,3 +177,17 @@ func TestCloseEndsEverything(t *testing.T) {
 		t.Error("Spawn after Close works")
 	}
 }
+
+// Who stops the supervisors that wait for commands holds up nobody for long.
+func TestIdleSupervisorsThatWereStoppedGoOn(t *testing.T) {
+	c, h := newTestHandle(t)
+	run(t, h, "true")
+	for _, pid := range below(nurseryOf(c)) {
+		if err := unix.Kill(pid, unix.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if r := run(t, h, "echo hi"); string(r.Stdout) != "hi\n" || !r.Success() {
+		t.Errorf("after all supervisors were stopped: %v, %q", r.ExitStatus, r.Stdout)
+	}
+}

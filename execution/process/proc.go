@@ -76,6 +76,17 @@ func (p *proc) Wait(ctx context.Context) (execution.ExitStatus, error) {
 	}
 }
 
+// Gone reports whether nothing is left of the command, its leftovers included.
+// Who keeps a process for their sake can let go of it then.
+func (p *proc) Gone() bool {
+	select {
+	case <-p.gone:
+		return true
+	default:
+		return false
+	}
+}
+
 // Signal signals the command's process group; see [execution.Process].
 func (p *proc) Signal(ctx context.Context, sig execution.Signal) error {
 	const op = "signal"

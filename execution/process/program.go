@@ -90,7 +90,7 @@ func checkProgram(path string) error {
 	case err != nil:
 		return programError(err)
 	case info.IsDir():
-		return fmt.Errorf("%w: %w", execution.ErrCannotRun, execution.ErrIsDir)
+		return because(execution.ErrCannotRun, execution.ErrIsDir)
 	case !info.Mode().IsRegular():
 		return fmt.Errorf("%w: it is not a regular file", execution.ErrCannotRun)
 	}
@@ -104,9 +104,9 @@ func checkProgram(path string) error {
 func programError(err error) error {
 	mapped := mapError(err)
 	if kind := kindOf(err); errors.Is(kind, execution.ErrNotFound) || errors.Is(kind, execution.ErrNotDir) {
-		return notFoundError{fmt.Errorf("%w: %w", execution.ErrCommandNotFound, mapped)}
+		return notFoundError{because(execution.ErrCommandNotFound, mapped)}
 	}
-	return fmt.Errorf("%w: %w", execution.ErrCannotRun, mapped)
+	return because(execution.ErrCannotRun, mapped)
 }
 
 // A notFoundError is about a place where there is no program; another may have

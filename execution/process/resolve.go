@@ -57,7 +57,7 @@ func (e workDirError) Unwrap() error { return e.error }
 func dirError(err error) error {
 	mapped := mapError(err)
 	if errors.Is(mapped, execution.ErrNotFound) || errors.Is(mapped, execution.ErrNotDir) {
-		mapped = fmt.Errorf("%w: %w", execution.ErrDirNotFound, mapped)
+		mapped = because(execution.ErrDirNotFound, mapped)
 	}
 	return workDirError{mapped}
 }
@@ -78,7 +78,7 @@ func mapError(err error) error {
 	if kind == nil {
 		return err
 	}
-	return fmt.Errorf("%w: %w", kind, err)
+	return because(kind, err)
 }
 
 func kindOf(err error) error {

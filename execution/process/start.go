@@ -97,7 +97,7 @@ func startError(err error, l *launch) (path string, _ error) {
 		if errors.Is(failed.err, unix.EAGAIN) || errors.Is(failed.err, unix.ENOMEM) {
 			return "", fmt.Errorf("%w: no further process can be made, a limit is reached: %w", execution.ErrCannotRun, mapped)
 		}
-		return "", fmt.Errorf("%w: %w", execution.ErrCannotRun, mapped)
+		return "", because(execution.ErrCannotRun, mapped)
 	case launchExec:
 	}
 	switch {

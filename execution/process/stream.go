@@ -23,7 +23,7 @@ const bufferSize = 64 << 10
 // A stream hands a command's output on to a writer.
 //
 // A writer that implements io.ReaderFrom gets the pipe itself, as an
-// io.LimitedReader on an *os.File, with as many bytes as are known to be there.
+// io.LimitedReader on an intake, with as many bytes as were seen to be there.
 // It can move them with splice(2), say, without their passing through this
 // program. *os.File is the exception: its ReadFrom would only copy, through a
 // buffer of its own.
@@ -31,6 +31,7 @@ type stream struct {
 	context  *Context
 	f        *os.File
 	conn     syscall.RawConn // of f
+	in       intake          // of f
 	w        io.Writer
 	from     io.ReaderFrom // w, where it can read by itself
 	budget   *budget
@@ -41,9 +42,8 @@ type stream struct {
 	n      int64         // bytes handed on
 	cut    bool          // somebody still holds the other end
 
-	mu      sync.Mutex
-	ending  bool // the leader has ended
-	passing bool // bytes that are there are being handed on
+	mu     sync.Mutex
+	ending bool // the leader has ended
 }
 
 func newStream(c *Context, f *os.File, w io.Writer, b *budget) (*stream, error) {
@@ -51,7 +51,7 @@ func newStream(c *Context, f *os.File, w io.Writer, b *budget) (*stream, error) 
 	if err != nil {
 		return nil, err
 	}
-	s := &stream{context: c, f: f, conn: conn, w: w, budget: b, handed: make(chan struct{})}
+	s := &stream{context: c, f: f, conn: conn, in: intake{conn}, w: w, budget: b, handed: make(chan struct{})}
 	if _, isFile := w.(*os.File); !isFile && w != nil {
 		s.from, _ = w.(io.ReaderFrom)
 	}
@@ -66,24 +66,13 @@ func (s *stream) count() int64 {
 	return s.n
 }
 
-// finish tells the stream that the leader has ended. Who waits for output
-// returns; who reads what is there is not disturbed, since the deadline would
-// come back as an error of the writer's.
+// finish tells the stream that the leader has ended, so that it no longer waits
+// for output. Handing on what is there does not wait, and so is not disturbed.
 func (s *stream) finish() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.ending = true
-	if !s.passing {
-		_ = s.f.SetReadDeadline(time.Now())
-	}
-}
-
-func (s *stream) setPassing(passing bool) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.passing = passing; passing && s.ending {
-		_ = s.f.SetReadDeadline(time.Time{})
-	}
+	_ = s.f.SetReadDeadline(time.Now())
 }
 
 func (s *stream) isEnding() bool {
@@ -131,20 +120,18 @@ func (s *stream) hand(p *proc) {
 // now may be the leader's, and is handed on however long the writer takes.
 func (s *stream) handRest(p *proc) {
 	limit := time.Now().Add(graceLimit)
-	_ = s.f.SetReadDeadline(time.Now().Add(graceQuiet))
 	owed := s.buffered()
 	for {
 		now := time.Now()
+		until := now.Add(graceQuiet)
 		if owed <= 0 {
 			if now.After(limit) {
 				s.cut = true
 				return
 			}
-			_ = s.f.SetReadDeadline(earlier(now.Add(graceQuiet), limit))
-		} else {
-			_ = s.f.SetReadDeadline(now.Add(graceQuiet))
+			until = earlier(until, limit)
 		}
-		n, err := s.ready()
+		n, err := s.readyBy(until)
 		if err != nil {
 			s.cut = errors.Is(err, os.ErrDeadlineExceeded)
 			return
@@ -169,9 +156,7 @@ func earlier(a, b time.Time) time.Time {
 func (s *stream) move(p *proc, n int64) bool {
 	granted := s.budget.take(n)
 	if granted > 0 {
-		s.setPassing(true)
 		moved, err := s.pass(s.w, granted)
-		s.setPassing(false)
 		s.n += moved
 		s.budget.giveBack(granted - moved)
 		if err != nil {
@@ -179,7 +164,8 @@ func (s *stream) move(p *proc, n int64) bool {
 			return false
 		}
 	}
-	if granted < n {
+	// What a terminal has to read is a guess; but it is something.
+	if granted < n && (granted == 0 || !s.terminal) {
 		p.endOutput(execution.EndingOutputLimit, fmt.Sprintf("the limit is %d bytes", p.cmd.OutputLimit), nil)
 		return false
 	}
@@ -190,7 +176,7 @@ func (s *stream) move(p *proc, n int64) bool {
 // An error is w's.
 func (s *stream) pass(w io.Writer, n int64) (moved int64, err error) {
 	if s.from != nil && w == s.w {
-		moved, err = s.from.ReadFrom(&io.LimitedReader{R: s.f, N: n})
+		moved, err = s.from.ReadFrom(&io.LimitedReader{R: s.in, N: n})
 		if err == nil && (moved < 0 || moved > n) {
 			return 0, fmt.Errorf("ReadFrom of a writer returned %d for %d bytes", moved, n)
 		}
@@ -199,7 +185,7 @@ func (s *stream) pass(w io.Writer, n int64) (moved int64, err error) {
 	buffer := s.context.buffers.Get().(*[bufferSize]byte)
 	defer s.context.buffers.Put(buffer)
 	for moved < n {
-		got, err := s.f.Read(buffer[:min(n-moved, bufferSize)])
+		got, err := s.in.Read(buffer[:min(n-moved, bufferSize)])
 		if got == 0 || err != nil {
 			return moved, nil // the next ready tells what it is
 		}
@@ -236,6 +222,20 @@ func (s *stream) ready() (n int64, err error) {
 	return n, err
 }
 
+// readyBy is ready that waits no longer than until. What is there by then
+// counts, also when it is seen later: this program may have been held up, as by
+// a limit on processor time.
+func (s *stream) readyBy(until time.Time) (n int64, err error) {
+	_ = s.f.SetReadDeadline(until)
+	n, err = s.ready()
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		if late, lookErr := s.lookNow(); late > 0 || lookErr != nil {
+			return late, lookErr
+		}
+	}
+	return n, err
+}
+
 // look says how much there is to read: 0 for nothing yet.
 func (s *stream) look(fd int) (int64, error) {
 	polls := s.polls[:]
@@ -259,13 +259,13 @@ func (s *stream) look(fd int) (int64, error) {
 		return terminalChunk, nil
 	}
 	n, err := unix.IoctlGetInt(fd, bytesReady)
-	if err != nil {
+	switch {
+	case err != nil:
 		return 0, err
-	}
-	if n == 0 {
+	case n == 0 && polls[0].Revents&unix.POLLHUP != 0:
 		return 0, io.EOF
 	}
-	return int64(n), nil
+	return int64(n), nil // 0 when somebody has taken it back meanwhile
 }
 
 // terminalChunk is how much is read at once from a terminal, which cannot tell
@@ -277,7 +277,14 @@ func (s *stream) buffered() int64 {
 	if s.terminal {
 		return bufferSize
 	}
-	n := int64(0)
-	_ = s.conn.Control(func(fd uintptr) { n, _ = s.look(int(fd)) })
+	n, _ := s.lookNow() // what is wrong shows when more is waited for
 	return n
+}
+
+// lookNow is look without waiting.
+func (s *stream) lookNow() (n int64, err error) {
+	if controlErr := s.conn.Control(func(fd uintptr) { n, err = s.look(int(fd)) }); controlErr != nil {
+		return 0, controlErr
+	}
+	return n, err
 }

@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -66,11 +67,11 @@ func (s *splicer) ReadFrom(r io.Reader) (total int64, err error) {
 	if !ok {
 		return 0, fmt.Errorf("got a %T", r)
 	}
-	file, ok := limited.R.(*os.File)
+	pipe, ok := limited.R.(syscall.Conn)
 	if !ok {
 		return 0, fmt.Errorf("got a %T within", limited.R)
 	}
-	conn, err := file.SyscallConn()
+	conn, err := pipe.SyscallConn()
 	if err != nil {
 		return 0, err
 	}
@@ -129,26 +130,59 @@ func TestLimitHoldsForWriterWithPipe(t *testing.T) {
 	}
 }
 
-// A leader that ends just when its output is taken does not disturb a writer
-// that takes it by itself.
-func TestWriterWithPipeWhenTheLeaderEnds(t *testing.T) {
+// A command can read the pipe that it writes to. What it takes back is not
+// waited for, however its output is taken: a leftover that holds the pipe would
+// keep the call from returning.
+func TestOutputThatIsTakenBack(t *testing.T) {
 	h := spawn(t, newTestContext(t, Options{}))
-	const text = "some text"
-	for range 200 {
-		var got bytes.Buffer
-		status, err := finish(t, h, execution.Command{Args: []string{"printf", text}, Stdout: lateReader{&got}})
-		if err != nil || !status.Success() || got.String() != text {
-			t.Fatalf("%+v, %v, %q", status, err, got.String())
+	leave := execution.Command{Shell: "printf x; sleep 600 & exit 3"}
+	thief := &takeBack{splicer: newSplicer(t)}
+	for name, w := range map[string]io.Writer{
+		"read": takenBack{thief}, "spliced": thief,
+	} {
+		cmd := leave
+		cmd.Stdout = w
+		status, err := finish(t, h, cmd)
+		if err != nil || status.Code != 3 || len(status.Leftovers) != 1 || status.StdoutBytes != 0 {
+			t.Errorf("%s: %+v, %v", name, status, err)
 		}
 	}
 }
 
-// A lateReader takes its time before it reads.
-type lateReader struct{ *bytes.Buffer }
+// A takeBack empties the pipe, as the command could, before it reads from it.
+type takeBack struct{ *splicer }
 
-func (l lateReader) ReadFrom(r io.Reader) (int64, error) {
-	time.Sleep(2 * time.Millisecond)
-	return l.Buffer.ReadFrom(r)
+func (b *takeBack) ReadFrom(r io.Reader) (int64, error) {
+	b.empty(r)
+	n, err := b.splicer.ReadFrom(r)
+	if errors.Is(err, io.EOF) { // what a pipe says that has nothing
+		err = nil
+	}
+	return n, err
+}
+
+func (b *takeBack) empty(r io.Reader) {
+	conn, err := r.(*io.LimitedReader).R.(syscall.Conn).SyscallConn()
+	if err != nil {
+		b.t.Error(err)
+		return
+	}
+	err = conn.Control(func(fd uintptr) {
+		if n, err := unix.Read(int(fd), make([]byte, 4096)); n <= 0 {
+			b.t.Errorf("nothing to take back: %d, %v", n, err)
+		}
+	})
+	if err != nil {
+		b.t.Error(err)
+	}
+}
+
+// takenBack reads what a takeBack has emptied.
+type takenBack struct{ *takeBack }
+
+func (b takenBack) ReadFrom(r io.Reader) (int64, error) {
+	b.empty(r)
+	return b.got.ReadFrom(r)
 }
 
 func TestFailingWriterWithPipe(t *testing.T) {
@@ -252,6 +286,32 @@ func TestStdinThatFails(t *testing.T) {
 			t.Errorf("%s: %+v, %v", kind, status, err)
 		}
 	}
+}
+
+// A reader's own error is not taken for that of the pipe, though it is of the
+// same kind.
+func TestStdinThatIsClosedFromTheStart(t *testing.T) {
+	h := spawn(t, newTestContext(t, Options{}))
+	file, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := file.Close(); err != nil {
+		t.Fatal(err)
+	}
+	for kind, reader := range map[string]io.Reader{"plain": io.MultiReader(file), "writes by itself": closedReader{file}} {
+		status, err := finish(t, h, execution.Command{Shell: "cat; sleep 1000", Stdin: reader})
+		if !errors.Is(err, os.ErrClosed) || status.Ending != execution.EndingCancelled {
+			t.Errorf("%s: %+v, %v", kind, status, err)
+		}
+	}
+}
+
+// A closedReader hides that its file could be spliced from.
+type closedReader struct{ *os.File }
+
+func (r closedReader) WriteTo(w io.Writer) (int64, error) {
+	return io.Copy(w, struct{ io.Reader }{r.File})
 }
 
 type failing struct{}
@@ -371,4 +431,72 @@ func TestTerminalJobControl(t *testing.T) {
 		t.Errorf("%+v, %v", status, err)
 	}
 	_ = keyboard.Close()
+}
+
+// A lateReader reads for itself, but not before it may.
+type lateReader struct {
+	bytes.Buffer
+
+	may chan struct{}
+}
+
+func (l *lateReader) ReadFrom(r io.Reader) (int64, error) {
+	<-l.may
+	return l.Buffer.ReadFrom(r)
+}
+
+// Whoever reads from the pipe does not run into the deadline by which the
+// stream learns that the leader has ended.
+func TestWriterThatReadsWhenTheLeaderHasEnded(t *testing.T) {
+	h := spawn(t, newTestContext(t, Options{}))
+	stdout := &lateReader{may: make(chan struct{})}
+	started, err := h.Start(t.Context(), execution.Command{Shell: "echo text; exit 3", Stdout: stdout})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := started.(*proc).plumb.stdout
+	eventually(t, "the stream knows of the end", func() bool {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		return s.ending
+	})
+	close(stdout.may)
+	ctx, cancel := context.WithTimeout(t.Context(), hang)
+	defer cancel()
+	status, err := started.Wait(ctx)
+	if err != nil || status.Code != 3 || stdout.String() != "text\n" {
+		t.Errorf("%+v, %v, got %q", status, err, stdout.String())
+	}
+}
+
+// What is in a pipe is not lost when this program was held up beyond the time
+// that it waits: the time is for those who have written nothing yet.
+func TestOutputThatIsLookedAtLate(t *testing.T) {
+	c := newTestContext(t, Options{})
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = r.Close() }()
+	s, err := newStream(c, r, nil, &budget{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	past := time.Now().Add(-time.Hour)
+	if n, err := s.readyBy(past); n != 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		t.Errorf("an empty pipe: %d, %v", n, err)
+	}
+	if _, err := w.WriteString("text"); err != nil {
+		t.Fatal(err)
+	}
+	if n, err := s.readyBy(past); n != 4 || err != nil {
+		t.Errorf("a pipe with 4 bytes: %d, %v", n, err)
+	}
+	if n, err := s.in.Read(make([]byte, 10)); n != 4 || err != nil {
+		t.Errorf("reading them: %d, %v", n, err)
+	}
+	_ = w.Close()
+	if n, err := s.readyBy(past); n != 0 || !errors.Is(err, io.EOF) {
+		t.Errorf("a pipe that has ended: %d, %v", n, err)
+	}
 }

@@ -125,6 +125,10 @@ func (s *supervisors) launchOn(ctx context.Context, sup *supervisor, job *warden
 
 // answer waits for the answer to a job.
 func (s *supervisor) answer(ctx context.Context) (warden.Report, error) {
+	answered := make(chan struct{})
+	defer close(answered)
+	nudge := time.AfterFunc(nudgeAfter, func() { s.nudge(answered) })
+	defer nudge.Stop()
 	late := make(chan struct{})
 	stop := context.AfterFunc(ctx, func() {
 		defer close(late)
@@ -136,6 +140,24 @@ func (s *supervisor) answer(ctx context.Context) (warden.Report, error) {
 		_ = s.control.SetReadDeadline(time.Time{})
 	}
 	return r, err
+}
+
+// nudgeAfter is how long a supervisor may take before it is looked after.
+const nudgeAfter = time.Second
+
+// nudge lets a supervisor go on that somebody has stopped: any process of the
+// same user can, one of another command too, which must not hold up this one.
+func (s *supervisor) nudge(answered <-chan struct{}) {
+	again := time.NewTicker(nudgeAfter)
+	defer again.Stop()
+	for {
+		_ = unix.Kill(s.pid, unix.SIGCONT)
+		select {
+		case <-answered:
+			return
+		case <-again.C:
+		}
+	}
 }
 
 // stages translates what a supervisor says.

@@ -3,6 +3,7 @@
 package process
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"encoding/hex"
@@ -40,6 +41,11 @@ func (h *handle) WriteFile(ctx context.Context, path string, r io.Reader, opts e
 	}
 	if err == nil {
 		err = h.writeFile(ctx, resolve(h.spec.Dir, path), r, opts)
+	}
+	if errors.Is(err, fs.ErrClosed) {
+		// The end of ctx or of the handle closes the file, whatever is being
+		// done to it.
+		err = cmp.Or(h.usable(ctx), err)
 	}
 	if err != nil {
 		return h.failure(op, path, err)

@@ -147,6 +147,9 @@ func (c *Client) wrap(op, path string, err error) error {
 	if e, ok := err.(*execution.Error); ok && e.Op == "" && e.Path == "" { //nolint:errorlint // only its outermost layer
 		err = e.Err
 	}
+	if errors.Is(err, wire.ErrTooLarge) {
+		err = fmt.Errorf("%w: %w", execution.ErrInvalid, err)
+	}
 	return &execution.Error{Op: op, Backend: c.backend, Handle: c.handle, Path: path, Err: err}
 }
 

@@ -50,6 +50,24 @@ func TestDialFailsWithTheGuestsReason(t *testing.T) {
 	}
 }
 
+// What cannot be sent is the caller's mistake and not the guest's.
+func TestWhatIsTooLargeToBeSentIsInvalid(t *testing.T) {
+	huge := strings.Repeat("x", wire.MaxCall)
+	conn, _ := fakeGuest(t, goodHello(), never)
+	_, err := Dial(t.Context(), conn, Options{Config: Config{Env: []string{"HUGE=" + huge}}})
+	if !errors.Is(err, execution.ErrInvalid) || errors.Is(err, wire.ErrViolation) {
+		t.Errorf("Dial: %v", err)
+	}
+	c, _ := dial(t, Options{}, answer(proto.EncodeDone()))
+	if _, err := c.Start(t.Context(), execution.Command{Args: []string{"echo", huge}}); !errors.Is(err, execution.ErrInvalid) ||
+		errors.Is(err, wire.ErrViolation) {
+		t.Errorf("Start: %v", err)
+	}
+	if err := c.Err(); err != nil {
+		t.Errorf("the client ended: %v", err)
+	}
+}
+
 func TestDialFailsWithTheExplanation(t *testing.T) {
 	for name, first := range map[string]string{
 		"end": "", "garbage": "exec format error, and more than a header of text",

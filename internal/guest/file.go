@@ -17,7 +17,7 @@ import (
 // OpenFile opens a file for reading; see [execution.Handle]. The reader is
 // also an [io.WriterTo].
 func (c *Client) OpenFile(ctx context.Context, path string, opts execution.ReadOptions) (io.ReadCloser, error) {
-	const op = "open"
+	const op = "open file"
 	call := &proto.Call{Method: proto.MethodOpen, Path: path, Offset: opts.Offset, Length: opts.Length}
 	s, err := c.mux.Open(ctx, call.Encode(), wire.OpenOptions{Peeks: true})
 	if err != nil {
@@ -55,7 +55,7 @@ type file struct {
 
 // peek returns what comes next, or why nothing does.
 func (f *file) peek() ([]byte, error) {
-	const op = "read"
+	const op = "read file"
 	p, err := f.stream.Peek(0)
 	switch {
 	case f.closed.Load():
@@ -72,7 +72,7 @@ func (f *file) peek() ([]byte, error) {
 
 // end is io.EOF when the guest said that this was all.
 func (f *file) end() error {
-	const op = "read"
+	const op = "read file"
 	result, err := f.stream.Result()
 	if err != nil {
 		return f.client.wrap(op, f.path, err)
@@ -128,13 +128,11 @@ func (f *file) WriteTo(w io.Writer) (total int64, err error) {
 	}
 }
 
-// Close stops the transfer, also under a Read. Closing again fails with
-// ErrClosed, as an os.File's.
+// Close stops the transfer, also under a Read. Closing again does nothing.
 func (f *file) Close() error {
-	if f.closed.Swap(true) {
-		return f.client.wrap("close", f.path, execution.ErrClosed)
+	if !f.closed.Swap(true) {
+		f.stream.Abandon(execution.ErrClosed)
 	}
-	f.stream.Abandon(execution.ErrClosed)
 	return nil
 }
 

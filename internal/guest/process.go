@@ -165,7 +165,7 @@ func (p *process) feed(s *wire.Stream) {
 
 // ended takes the stream's end, whatever it was. All output has been handed
 // over.
-func (p *process) ended(result []byte, err error) {
+func (p *process) ended(begun bool, result []byte, err error) {
 	defer close(p.done)
 	const op = "wait"
 	p.mu.Lock()
@@ -178,7 +178,7 @@ func (p *process) ended(result []byte, err error) {
 	var failed *proto.Failure
 	if err == nil {
 		if err = broken; err == nil {
-			failed, err = p.conclude(result)
+			failed, err = p.conclude(begun, result)
 		}
 	}
 	if err != nil {
@@ -200,12 +200,14 @@ func (p *process) ended(result []byte, err error) {
 
 // conclude takes over the status that the guest tells, and the error of its
 // own Wait.
-func (p *process) conclude(result []byte) (*proto.Failure, error) {
+func (p *process) conclude(begun bool, result []byte) (*proto.Failure, error) {
 	status, failed, refused, err := proto.DecodeStatus(result)
-	if refused != nil {
-		return refused, nil // never started; Start tells why
-	}
-	if err == nil {
+	switch {
+	case refused != nil && !begun:
+		return refused, nil // Start tells why
+	case refused != nil:
+		err = wire.Violation("command refused after it was started")
+	case err == nil:
 		err = p.plausible(status)
 	}
 	if err != nil {

@@ -2,7 +2,7 @@ package guest
 
 import (
 	"context"
-	"strings"
+	"path"
 
 	"github.com/pinfold-dev/pinfold/execution"
 	"github.com/pinfold-dev/pinfold/internal/guest/proto"
@@ -58,7 +58,7 @@ func (c *Client) stat(ctx context.Context, op string, call *proto.Call) (executi
 		return execution.FileInfo{}, c.wrap(op, call.Path, err)
 	}
 	info, failure, err := proto.DecodeInfo(result)
-	if err == nil && failure == nil && info.Name != "/" && strings.ContainsAny(info.Name, "/\x00") {
+	if err == nil && failure == nil && info.Name != path.Base(call.Path) {
 		err = wire.Violation("file name %q", info.Name)
 	}
 	if err := c.outcome(op, call.Path, failure, err); err != nil {

@@ -200,6 +200,13 @@ func filePrograms() map[executiontest.Script]fake.Program {
 			}
 			return code(p, p.Handle().Chmod(p.Path(arg(p, 2)), fs.FileMode(mode)))
 		},
+		executiontest.Touch: func(_ context.Context, p *fake.Proc) int {
+			seconds, err := strconv.ParseInt(arg(p, 1), 10, 64)
+			if err != nil {
+				return 2
+			}
+			return code(p, p.Handle().Chtime(p.Path(arg(p, 2)), time.Unix(seconds, 0)))
+		},
 		executiontest.Load: func(ctx context.Context, p *fake.Proc) int {
 			r, err := p.Handle().OpenFile(ctx, p.Path(arg(p, 1)), execution.ReadOptions{})
 			if err != nil {

@@ -114,8 +114,12 @@ func (e *encoder) info(i execution.FileInfo) {
 	e.string(clip(i.Target, maxPath))
 }
 
-// maxUnix keeps times within what can be printed and encoded everywhere.
-const maxUnix = 1 << 37
+// Times are within the years 1 to 9999, which can be printed and encoded
+// everywhere; in seconds since 1970.
+const (
+	minUnix = -62_135_596_800
+	maxUnix = 253_402_300_799
+)
 
 func (d *decoder) info() (i execution.FileInfo) {
 	i.Name = d.string(maxPath)

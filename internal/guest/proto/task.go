@@ -144,7 +144,7 @@ func (e *encoder) time(t time.Time) {
 }
 
 func (d *decoder) time() time.Time {
-	seconds := d.int(-maxUnix, maxUnix)
+	seconds := d.int(minUnix, maxUnix)
 	return time.Unix(seconds, d.int64(999_999_999))
 }
 

@@ -70,9 +70,16 @@ func wait(ctx context.Context, proc execution.Process) (execution.ExitStatus, er
 	return status, err
 }
 
+// remember keeps a process so that it can be killed. Those kept for leftovers
+// that have ended meanwhile are forgotten.
 func (one *session) remember(number uint64, proc execution.Process) {
 	one.mu.Lock()
 	defer one.mu.Unlock()
+	for old, proc := range one.processes {
+		if kept, ok := proc.(interface{ Gone() bool }); ok && kept.Gone() {
+			delete(one.processes, old)
+		}
+	}
 	one.processes[number] = proc
 }
 

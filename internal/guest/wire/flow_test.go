@@ -71,7 +71,7 @@ func TestFailingSinkCancelsItsStreamOnly(t *testing.T) {
 	a, b := net.Pipe()
 	host, _ := connect(t, a, b, serveBoth)
 	ended := make(chan error, 1)
-	opts := OpenOptions{Ended: func(_ []byte, err error) { ended <- err }}
+	opts := OpenOptions{Ended: func(_ bool, _ []byte, err error) { ended <- err }}
 	opts.Sinks[1] = func([]byte) error { return errTest }
 	if _, err := host.Open(t.Context(), []byte("flood"), opts); err != nil {
 		t.Fatal(err)
@@ -375,5 +375,37 @@ func TestSendingOnStreamThatHasEndedDoesNotOutliveTheConnection(t *testing.T) {
 		}
 	case <-time.After(patience):
 		t.Fatal("it hangs")
+	}
+}
+
+// A call may be larger than what else may be queued: as long as the peer is
+// busy with something else it waits, and is not taken for a flood of answers.
+func TestALargeCallIsNoFlood(t *testing.T) {
+	host, peer := net.Pipe()
+	defer func() { _ = peer.Close() }()
+	m := New(t.Context(), host, Config{})
+	defer m.Close(io.ErrClosedPipe)
+	queued := func() int {
+		m.queue.mu.Lock()
+		defer m.queue.mu.Unlock()
+		return len(m.queue.frames)
+	}
+	m.Ping() // the peer does not read it, so that what follows stays in the queue
+	for start := time.Now(); queued() > 0; time.Sleep(time.Millisecond) {
+		if time.Since(start) > patience {
+			t.Fatal("nobody writes")
+		}
+	}
+	if _, err := m.Open(t.Context(), make([]byte, queueLimit+1), OpenOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	m.Ping()
+	select {
+	case <-m.stopping:
+		t.Errorf("the connection ended: %v", m.cause)
+	default:
+	}
+	if _, err := m.Open(t.Context(), make([]byte, MaxCall+1), OpenOptions{}); !errors.Is(err, ErrTooLarge) || errors.Is(err, ErrViolation) {
+		t.Errorf("a call beyond all bounds: %v", err)
 	}
 }

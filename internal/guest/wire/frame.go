@@ -73,6 +73,10 @@ func (t frameType) String() string {
 // ErrViolation says that the peer does not keep to the protocol.
 var ErrViolation = errors.New("protocol violation")
 
+// ErrTooLarge says that what was to be sent has no room in a frame. Nothing was
+// sent.
+var ErrTooLarge = errors.New("too large to be sent")
+
 // Violation makes an error that matches ErrViolation and says what was wrong.
 func Violation(format string, args ...any) error {
 	return fmt.Errorf("%w: "+format, append([]any{ErrViolation}, args...)...)

@@ -3,6 +3,7 @@ package wire
 import (
 	"bufio"
 	"context"
+	"fmt"
 	"io"
 	"sync"
 	"sync/atomic"
@@ -91,7 +92,7 @@ func New(ctx context.Context, conn io.ReadWriteCloser, cfg Config) *Mux {
 // Greet sends the host's HELLO and waits for the guest's, which it returns.
 func (m *Mux) Greet(ctx context.Context, hello []byte) ([]byte, error) {
 	if len(hello)+len(magic) > MaxHello {
-		return nil, Violation("configuration of %d bytes: want at most %d", len(hello), MaxHello)
+		return nil, fmt.Errorf("%w: a configuration of %d bytes, want at most %d", ErrTooLarge, len(hello), MaxHello-len(magic))
 	}
 	m.push(header{kind: frameHello}, append([]byte(magic), hello...))
 	return m.AwaitHello(ctx)
@@ -142,14 +143,14 @@ type OpenOptions struct {
 
 	// Ended is called once, in a goroutine of its own, when the RESULT has
 	// come (err is nil) or the stream has failed, and no sink is running any
-	// more.
-	Ended func(result []byte, err error)
+	// more. Acked says whether the guest had begun.
+	Ended func(acked bool, result []byte, err error)
 }
 
 // Open starts an operation. ctx bounds the waiting for room to send the call.
 func (m *Mux) Open(ctx context.Context, call []byte, opts OpenOptions) (*Stream, error) {
 	if len(call) > MaxCall {
-		return nil, Violation("call of %d bytes: want at most %d", len(call), MaxCall)
+		return nil, fmt.Errorf("%w: a call of %d bytes, want at most %d", ErrTooLarge, len(call), MaxCall)
 	}
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -189,9 +190,9 @@ func (m *Mux) register(opts OpenOptions) (*Stream, error) {
 	if ended := opts.Ended; ended != nil {
 		s.onEnd = func() {
 			s.mu.Lock()
-			result, err := s.result, s.err
+			acked, result, err := s.acked, s.result, s.err
 			s.mu.Unlock()
-			ended(result, err)
+			ended(acked, result, err)
 		}
 	}
 	m.streams[s.id] = s

@@ -154,7 +154,7 @@ func roundTrip(t *testing.T, host *Mux, data []byte) {
 		opts.Sinks[ch] = func(p []byte) error { got[ch].Write(p); return nil }
 	}
 	ended := make(chan string, 1)
-	opts.Ended = func(result []byte, err error) { ended <- fmt.Sprint(string(result), err) }
+	opts.Ended = func(_ bool, result []byte, err error) { ended <- fmt.Sprint(string(result), err) }
 	s, err := host.Open(t.Context(), []byte("call"), opts)
 	if err != nil {
 		t.Error(err)

@@ -7,8 +7,8 @@ import (
 )
 
 // Bounds on the queue of control frames, in bytes: beyond the first, those who
-// can wait do; beyond the second the peer does not read at all, and asks for
-// more and more answers.
+// can wait do; when those who cannot have queued more than the second, the peer
+// does not read at all, and asks for more and more answers.
 const (
 	queueRoom  = 64 << 10
 	queueLimit = 4 << 20
@@ -23,6 +23,7 @@ var errTooMany = errors.New("too many operations at once")
 type queue struct {
 	mu      sync.Mutex
 	frames  []byte
+	pushed  int           // bytes of them that could not wait
 	pong    bool          // an answer to a PING is among them
 	seen    bool          // a SEEN is
 	waiting chan struct{} // closed when there is room again; nil when nobody waits
@@ -41,8 +42,9 @@ func (q *queue) init() {
 func (m *Mux) push(h header, payload []byte) {
 	q := &m.queue
 	q.mu.Lock()
-	over := len(q.frames) > queueLimit
+	over := q.pushed > queueLimit
 	if !over {
+		q.pushed += headerSize + len(payload)
 		q.append(h, payload)
 	}
 	q.mu.Unlock()
@@ -129,7 +131,7 @@ func (q *queue) take(empty []byte) []byte {
 		empty = nil
 	}
 	frames := q.frames
-	q.frames, q.pong, q.seen = empty[:0], false, false
+	q.frames, q.pushed, q.pong, q.seen = empty[:0], 0, false, false
 	if q.waiting != nil {
 		close(q.waiting)
 		q.waiting = nil

@@ -123,6 +123,7 @@ func dockerHint(err error) error {
 		{"--memory-swap", "a sandbox never swaps"},
 		{"--gpus|--device", "a sandbox has no devices"},
 		{"--net", "write --network"},
+		{"--version", "write pinfold version"},
 	} {
 		for name := range strings.SplitSeq(flag.names, "|") {
 			if strings.HasSuffix(text, "unknown flag: "+name) || strings.Contains(text, "unknown shorthand flag: "+name) {

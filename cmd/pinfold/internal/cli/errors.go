@@ -3,6 +3,7 @@ package cli
 import (
 	"errors"
 	"fmt"
+	"strings"
 	"syscall"
 
 	"github.com/pinfold-dev/pinfold/execution"
@@ -98,11 +99,17 @@ func errorKind(err error) string {
 
 // explain adds to the error of a run what its user can do about it; how to get
 // an engine the backend has said.
-func explain(err error) string {
+func explain(err error, args []string) string {
 	text := err.Error()
-	if errors.Is(err, execution.ErrUnavailable) {
+	switch {
+	case errors.Is(err, execution.ErrUnavailable):
 		text += "\n'pinfold doctor' looks closer. To run the command on this host instead, with no isolation " +
 			"whatsoever: pinfold run --backend process"
+	case !errors.Is(err, execution.ErrCommandNotFound) || len(args) == 0:
+	case len(args) == 1 && strings.Contains(args[0], " "):
+		text += "\nA shell line goes to -c: pinfold run -c LINE"
+	case strings.Contains(args[0], ":"):
+		text += "\nThe first word is the command. An image goes to --image: pinfold run --image IMAGE -- CMD"
 	}
 	return text
 }

@@ -8,7 +8,6 @@ import (
 	"slices"
 	"strings"
 	"syscall"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -111,7 +110,7 @@ func (a *app) run(ctx context.Context, p *plan) error {
 	defer s.signals.stop()
 	s.openStreams()
 	result := s.run(ctx)
-	a.explainEnding(&result, p.command.Timeout)
+	a.explainEnding(&result, p.command)
 	if p.keep && s.handle != nil && result.undone == nil {
 		a.sayKept(s.handle)
 	}
@@ -155,16 +154,16 @@ func endingCode(status execution.ExitStatus, err error) int {
 }
 
 // explainEnding says on standard error what the exit code alone does not.
-func (a *app) explainEnding(o *outcome, timeout time.Duration) {
+func (a *app) explainEnding(o *outcome, cmd execution.Command) {
 	say := a.stderr.say
 	switch {
 	case errors.Is(o.err, syscall.EPIPE):
 	case o.err != nil && o.status.Ending != execution.EndingLost:
-		say("%s", explain(o.err))
+		say("%s", explain(o.err, cmd.Args))
 	case o.status.Ending == execution.EndingLost:
 		say("sandbox lost: %s", lostReason(o))
 	case o.status.Ending == execution.EndingTimedOut:
-		say("timed out after %v; the command and all it had started were killed", timeout)
+		say("timed out after %v; the command and all it had started were killed", cmd.Timeout)
 	case o.status.Ending == execution.EndingOutOfMemory:
 		say("out of memory%s; --memory sets the limit", reason(o.status))
 	case o.status.Ending == execution.EndingOutputLimit:

@@ -63,11 +63,14 @@ func TestRemove(t *testing.T) {
 		{"rm aaaa", "", 125, "made by host:1:2"},
 		{"rm -f busy", "busy", 0, ""},
 		{"rm nobody done", "done", 125, "did you mean one?"},
+		{"rm cccc", "", 125, "rm --force cccc"},
 		{"rm", "", 125, "pinfold ps"},
 	} {
 		app := newTestApp(fake.Options{})
 		engines := &listing{list: []docker.Sandbox{
-			{ID: "aaaabbbb", Name: "busy", State: "running", Process: "host:1:2"}, {ID: "cccc", Name: "done", State: "exited"},
+			{ID: "aaaabbbb", Name: "busy", State: "running", Process: "host:1:2"},
+			{ID: "cccc", Name: "done", State: "exited"},
+			{ID: "dddd", Name: "cccc", State: "running", Process: "host:3:4"},
 		}}
 		app.backends.engine = func(context.Context) (engine, error) { return engines, nil }
 		code := app.pinfold(t.Context(), strings.Fields(row.args)...)

@@ -14,9 +14,6 @@ import (
 // buildVersion is set by `make build`.
 var buildVersion string
 
-// guestArchitectures are those that a guest is built for.
-func guestArchitectures() []string { return []string{"amd64", "arm64"} }
-
 // A versionReport is what `pinfold version --json` prints.
 type versionReport struct {
 	Version  string            `json:"version"`            // of the module, or "devel"
@@ -33,7 +30,7 @@ func newVersionReport() versionReport {
 		Version: cmp.Or(buildVersion, "devel"), Go: runtime.Version(), Platform: runtime.GOOS + "/" + runtime.GOARCH,
 		Guests: map[string]string{}, API: ">= 1.40",
 	}
-	for _, arch := range guestArchitectures() {
+	for _, arch := range guestbin.Architectures() {
 		guest, err := guestbin.Binary(arch)
 		if err != nil {
 			guest.Digest = ""
@@ -89,7 +86,7 @@ func (a *app) printVersion(report versionReport) error {
 		source, report.Go, report.Platform, report.API); err != nil {
 		return err
 	}
-	for _, arch := range guestArchitectures() {
+	for _, arch := range guestbin.Architectures() {
 		digest := report.Guests[arch]
 		if digest == "" {
 			digest = "not built in"
