@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,11 +142,19 @@ func TestKilledSupervisorOfOthersIsSpared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "it has started", func() bool { return len(withMark(text)) >= 2 })
-	before := len(withMark(text))
+	sleepers := func() (pids []int) { // not the shell, whose line has the mark too
+		for _, pid := range withMark(text) {
+			if name, _ := os.ReadFile(fmt.Sprintf("/proc/%d/comm", pid)); string(name) == "sleep\n" {
+				pids = append(pids, pid)
+			}
+		}
+		return pids
+	}
+	eventually(t, "it has started", func() bool { return len(sleepers()) == 2 })
+	before := sleepers()
 	run(t, h, "kill -9 $PPID; sleep 1000")
-	if got := len(withMark(text)); got != before {
-		t.Errorf("another command had %d processes and now has %d", before, got)
+	if got := sleepers(); !slices.Equal(got, before) {
+		t.Errorf("another command had the processes %v and now has %v", before, got)
 	}
 	if err := beside.Kill(t.Context()); err != nil {
 		t.Error(err)
