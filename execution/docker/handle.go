@@ -90,8 +90,11 @@ func (h *handle) Glob(ctx context.Context, dir, pattern string) iter.Seq2[execut
 }
 
 // Destroy removes the container with all that ran in it, or only ends it when
-// it is to be kept.
+// it is to be kept. One that another host has taken over is that host's.
 func (h *handle) Destroy(ctx context.Context) error {
+	if h.client.Replaced() {
+		return h.Detach(ctx)
+	}
 	if h.c.opts.Keep {
 		bounded, cancel := context.WithTimeout(ctx, stopLimit)
 		defer cancel()

@@ -35,6 +35,8 @@ type Client struct {
 	lease   time.Duration
 	breaks  chan error  // why the connection broke
 	away    atomic.Bool // there is no connection
+
+	replaced atomic.Bool
 }
 
 // Dial greets the guest at the other end of conn. It owns conn from then on,
@@ -131,6 +133,10 @@ func (c *Client) Err() error {
 	return nil
 }
 
+// Replaced reports whether the client has ended because another host has taken
+// over, whose sandbox it is now.
+func (c *Client) Replaced() bool { return c.replaced.Load() }
+
 // Close ends the stream, upon which the guest kills all that it runs and
 // exits, and waits until the client's own goroutines have ended. Pending and
 // later calls fail with ErrClosed. Closing again does nothing. A writer of a
@@ -181,6 +187,9 @@ func (c *Client) verdict(life context.Context, cause error) error {
 		return known.error
 	}
 	if f, ok := errors.AsType[*wire.Farewell](cause); ok {
+		if f.Text == proto.Replaced {
+			c.replaced.Store(true)
+		}
 		return lost(errors.New(proto.Printable(f.Text)))
 	}
 	if err := c.ask(life, cause); errors.Is(err, execution.ErrLost) {

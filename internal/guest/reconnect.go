@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/internal/guest/proto"
 	"github.com/pinfold-dev/pinfold/internal/guest/wire"
 )
 
@@ -143,7 +144,8 @@ func (c *Client) resume(life context.Context) error {
 	answer, err := knock.Ask(ctx, conn, c.key)
 	switch {
 	case err == nil && answer.Status == wire.KnockReplaced:
-		err = lost(errors.New("another host has taken over"))
+		c.replaced.Store(true)
+		err = lost(errors.New(proto.Replaced))
 	case err == nil && answer.Status != wire.KnockOK:
 		err = lost(wire.Violation("answer %d to a knock", answer.Status))
 	case err == nil:

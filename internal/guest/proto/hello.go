@@ -10,6 +10,9 @@ import (
 // DefaultLease is the lease of a Config that has none.
 const DefaultLease = 60 * time.Second
 
+// Replaced is what a guest says to a host when another one has taken over.
+const Replaced = "another host has taken over"
+
 // Config is what a guest is told when it is greeted. It travels over the
 // stream only, so that nothing of it shows in what an engine tells of the
 // container.

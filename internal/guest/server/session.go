@@ -197,7 +197,7 @@ func (s *server) resume(conn io.ReadWriteCloser, knock wire.Knock, answer func(w
 }
 
 // errReplaced is what a host is told whose sandbox another one has taken.
-var errReplaced = errors.New("another host has taken over")
+var errReplaced = errors.New(proto.Replaced)
 
 // join begins a session for another host.
 func (s *server) join(ctx context.Context, conn io.ReadWriteCloser, mode wire.KnockMode, answer func(wire.KnockAnswer) error) {

@@ -1,0 +1,200 @@
+package docker
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/pinfold-dev/pinfold/execution"
+)
+
+// patience is when a test that waits is taken to hang.
+const patience = time.Minute
+
+// hostVariable makes the test binary be a host that is about to be killed: its
+// value is the image to use.
+const hostVariable = "PINFOLD_DOCKER_TEST_HOST"
+
+// playHost spawns a sandbox, starts a task that counts and a command in the
+// foreground, tells the sandbox's ID, and waits to be killed.
+func playHost(image string) error {
+	ctx := context.Background()
+	opts := Options{Lease: 20 * time.Second, Guest: func(string) ([]byte, error) { return builtGuest() }}
+	c, err := New(ctx, opts)
+	if err != nil {
+		return err
+	}
+	h, err := c.Spawn(ctx, execution.Spec{Image: image})
+	if err != nil {
+		return err
+	}
+	if _, err := h.StartTask(ctx, execution.Command{Shell: "i=0; while :; do i=$((i+1)); echo $i; sleep 0.01; done"}, execution.TaskOptions{}); err != nil {
+		return err
+	}
+	if err := execution.WriteFile(ctx, h, "file", []byte("kept")); err != nil {
+		return err
+	}
+	if _, err := h.Start(ctx, execution.Command{Shell: "exec sleep 4242"}); err != nil {
+		return err
+	}
+	fmt.Println(h.ID())
+	select {}
+}
+
+// killedHost is the ID of a sandbox whose host was killed.
+func killedHost(t *testing.T) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host := exec.CommandContext(t.Context(), self)
+	host.Env = append(os.Environ(), hostVariable+"="+world.shell)
+	out, err := host.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	host.Stderr = os.Stderr
+	if err := host.Start(); err != nil {
+		t.Fatal(err)
+	}
+	line := make([]byte, 13) // an ID and a newline
+	if _, err := io.ReadFull(out, line); err != nil {
+		t.Fatal(err)
+	}
+	if err := host.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	_ = host.Wait()
+	return strings.TrimSpace(string(line))
+}
+
+// attachTo attaches as soon as the host that was killed counts as gone.
+func attachTo(t *testing.T, c *Context, id string) execution.Handle {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		h, err := c.Attach(ctx, id, execution.AttachOptions{})
+		if err == nil {
+			t.Cleanup(func() {
+				if err := h.Destroy(context.WithoutCancel(ctx)); err != nil {
+					t.Error(err)
+				}
+			})
+			return h
+		}
+		if !errors.Is(err, execution.ErrConflict) || ctx.Err() != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+func TestAttachAfterTheHostWasKilled(t *testing.T) {
+	c := newBackend(t)
+	h := attachTo(t, c, killedHost(t))
+	if got, err := execution.ReadFile(t.Context(), h, "file", 0); string(got) != "kept" {
+		t.Errorf("the file holds %q, %v", got, err)
+	}
+	result, err := execution.Exec(t.Context(), h, execution.Command{Shell: "pgrep -f 'sleep 424[2]'"})
+	if err != nil || len(result.Stdout) > 0 {
+		t.Errorf("the dead host's command still runs: %q, %v", result.Stdout, err)
+	}
+	task, err := h.Task(t.Context(), "task-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := task.OpenOutput(t.Context(), execution.Stdout, execution.OutputOptions{Follow: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	// The counter has no gap, from before the death of its host to after it.
+	for i := 1; i <= 200; i++ {
+		var n int
+		if _, err := fmt.Fscanln(r, &n); err != nil || n != i {
+			t.Fatalf("count %d, %v, want %d", n, err, i)
+		}
+	}
+	if err := task.Kill(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for event, err := range h.Events(t.Context()) {
+		if err != nil || event.Task.ID != "task-1" || event.Task.Status.Ending != execution.EndingCancelled {
+			t.Errorf("event %+v, %v", event, err)
+		}
+		break
+	}
+}
+
+func TestAttachToWhatAnotherHostHolds(t *testing.T) {
+	first, second := newBackend(t), newBackend(t)
+	h := spawn(t, first, execution.Spec{Image: world.shell, Labels: map[string]string{"mine": "yes"}})
+	if _, err := second.Attach(t.Context(), h.ID(), execution.AttachOptions{}); !errors.Is(err, execution.ErrConflict) {
+		t.Errorf("a second host: %v", err)
+	}
+	if err := h.Err(); err != nil {
+		t.Fatalf("the first was disturbed: %v", err)
+	}
+	other, err := second.Attach(t.Context(), h.ID(), execution.AttachOptions{Mode: execution.AttachTakeOver})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if spec := other.Spec(); spec.Labels["mine"] != "yes" || spec.Image != world.shell || spec.Dir == "" {
+		t.Errorf("the spec is %+v", spec)
+	}
+	<-h.Done()
+	if err := h.Err(); !errors.Is(err, execution.ErrLost) || !strings.Contains(err.Error(), "taken over") {
+		t.Errorf("the first host is told %v", err)
+	}
+	if _, err := second.Attach(t.Context(), "0000", execution.AttachOptions{}); !errors.Is(err, execution.ErrNotFound) {
+		t.Errorf("an unknown sandbox: %v", err)
+	}
+	// What was the first host's is not its to end any more.
+	if err := h.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := other.Stat(t.Context(), "/"); err != nil {
+		t.Errorf("after the first host's Destroy: %v", err)
+	}
+	if err := other.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestDetachedSandboxLivesAlone(t *testing.T) {
+	first, second := newBackend(t), newBackend(t)
+	h := spawn(t, first, execution.Spec{Image: world.shell, Detach: true, Lifetime: time.Hour})
+	if _, err := h.StartTask(t.Context(), execution.Command{Shell: "echo alone; exit 3"}, execution.TaskOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := attachTo(t, second, h.ID())
+	task, err := again.Task(t.Context(), "task-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if info, err := task.Wait(t.Context()); err != nil || info.Status.Code != 3 || info.Stdout.Bytes != 6 {
+		t.Errorf("%+v, %v", info, err)
+	}
+}
+
+func TestLifetimeEndsASandbox(t *testing.T) {
+	h := spawn(t, newBackend(t), execution.Spec{Image: world.shell, Lifetime: 2 * time.Second})
+	select {
+	case <-h.Done():
+	case <-time.After(patience):
+		t.Fatal("it outlives its lifetime")
+	}
+	if err := h.Err(); !errors.Is(err, execution.ErrLost) || !strings.Contains(err.Error(), "lifetime") {
+		t.Errorf("the end is told as %v", err)
+	}
+}
