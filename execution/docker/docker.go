@@ -67,6 +67,8 @@ type Context struct {
 
 	removing sync.WaitGroup // of strays; Add only under mu while not closed
 
+	stopCollecting context.CancelFunc
+
 	mu      sync.Mutex
 	closed  bool
 	making  sync.WaitGroup                        // Spawns under way; Add only under mu while not closed
@@ -128,6 +130,7 @@ func newContext(ctx context.Context, e engine, opts Options, env environment) (*
 	c.caps.StorageLimit = c.caps.StorageLimit || probeStorage(ctx, e, info)
 	c.watch = newWatcher(e, labelContext+"="+c.id)
 	c.watch.created = c.created
+	c.collectAtStart()
 	return c, nil
 }
 
@@ -169,6 +172,7 @@ func (c *Context) Close() error {
 		(*cancel)(execution.ErrClosed)
 	}
 	c.mu.Unlock()
+	c.stopCollecting()
 	c.making.Wait()
 
 	c.mu.Lock()

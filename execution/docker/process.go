@@ -69,3 +69,32 @@ func statField(stat string, number int) string {
 	}
 	return "0"
 }
+
+// processLives reports whether a process of this host is known to live, by what
+// processID told of it.
+func processLives(id string) bool {
+	start, known := startOf(id)
+	return known && start != ""
+}
+
+// processDied reports whether a process of this host is known to be dead.
+func processDied(id string) bool {
+	start, known := startOf(id)
+	return known && start == ""
+}
+
+// startOf finds a process. known is false for those of other hosts.
+func startOf(id string) (start string, known bool) {
+	parts := strings.Split(id, ":")
+	if len(parts) != 3 || parts[0] != hostID() || parts[2] == "0" {
+		return "", false
+	}
+	pid, err := strconv.Atoi(parts[1])
+	if err != nil {
+		return "", false
+	}
+	if now := startTime(pid); now == parts[2] {
+		return now, true
+	}
+	return "", true
+}
