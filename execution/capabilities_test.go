@@ -57,7 +57,7 @@ var neededBy = map[string]string{
 	"Image": "Images", "Platform": "Images", "Pull": "Images", "Name": "Names", "User": "Users", "Mounts": "Mounts",
 	"ReadOnly": "ReadOnlyRoot", "Network": "Networks", "Runtime": "Runtimes", "Profile": "Profiles", "Relax": "Profiles",
 	"Labels": "Labels", "Limits.Memory": "MemoryLimit", "Limits.CPUs": "CPULimit", "Limits.PIDs": "PIDLimit",
-	"Limits.Storage": "StorageLimit",
+	"Limits.Storage": "StorageLimit", "Detach": "Attach", "Lifetime": "Lifetimes", "IdleTimeout": "Lifetimes",
 }
 
 // notInSpec are the capabilities that no field of a spec asks for.

@@ -26,12 +26,19 @@ func limitFaults() []fault {
 	}
 	return []fault{
 		{
-			name: "undeclared limit dropped in silence", cases: []string{"declared/undeclared_memory_limit", "declared/spec_with_several_fields"},
+			name: "undeclared limit dropped in silence", cases: []string{"declared/undeclared_memory_limit"},
 			make: silent(func(c *execution.Capabilities) { c.MemoryLimit = false }, func(s *execution.Spec) { s.Limits.Memory = 0 }),
 		},
 		{
 			name: "undeclared mounts dropped in silence", cases: []string{"declared/undeclared_mounts"},
 			make: silent(func(c *execution.Capabilities) { c.Mounts = false }, func(s *execution.Spec) { s.Mounts = nil }),
+		},
+		{
+			name: "undeclared lifetimes dropped in silence",
+			cases: []string{
+				"declared/undeclared_lifetime", "declared/undeclared_idle_timeout", "declared/undeclared_detach", "declared/spec_with_several_fields",
+			},
+			make: silent(func(*execution.Capabilities) {}, func(s *execution.Spec) { s.Detach, s.Lifetime, s.IdleTimeout = false, 0, 0 }),
 		},
 		{
 			name: "can more than it declares", cases: []string{"declared/undeclared_user"},

@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -136,8 +137,14 @@ func outputFaults() []fault {
 					out := cmd.Stdout
 					cmd.Stdout = writerFunc(func(p []byte) (int, error) {
 						var both sync.WaitGroup
-						both.Go(func() { _, _ = out.Write(p[:len(p)/2]) })
-						both.Go(func() { _, _ = out.Write(p[len(p)/2:]) })
+						for _, half := range [][]byte{p[:len(p)/2], p[len(p)/2:]} {
+							both.Go(func() {
+								for piece := range slices.Chunk(half, 64) {
+									_, _ = out.Write(piece)
+									runtime.Gosched()
+								}
+							})
+						}
 						both.Wait()
 						return len(p), nil
 					})

@@ -6,6 +6,7 @@ import (
 	"io"
 	"iter"
 	"sync"
+	"time"
 
 	"github.com/pinfold-dev/pinfold/execution"
 	"github.com/pinfold-dev/pinfold/execution/fake"
@@ -35,6 +36,14 @@ func taskEndFaults() []fault {
 		{name: "a task's signal reads as a kill", cases: []string{"tasks/endings", "tasks/signal"}, make: become(execution.EndingSignalled, execution.EndingCancelled)},
 		{name: "a task's kill reads as an exit", cases: []string{"tasks/endings", "tasks/kill_tree"}, make: become(execution.EndingCancelled, execution.EndingExited)},
 		{name: "a task's exit code is lost", cases: []string{"tasks/endings", "tasks/info", "tasks/many_in_sequence"}, make: tells(func(i *execution.TaskInfo) { i.Status.Code = min(i.Status.Code, 0) })},
+		{
+			name: "a task has a hidden timeout", cases: []string{"tasks/closed_output_is_no_end"},
+			make: starts(func(cmd *execution.Command, _ *execution.TaskOptions) { cmd.Timeout = 200 * time.Millisecond }),
+		},
+		{
+			name: "following ends with the output", cases: []string{"tasks/closed_output_is_no_end"}, told: "told to run",
+			make: opens(func(_ *execution.OutputStream, o *execution.OutputOptions) { o.Follow = false }),
+		},
 		{
 			name: "a task has no timeout", cases: []string{"tasks/own_timeout", "tasks/own_timeout_kills_only_its_tree"},
 			make: starts(func(cmd *execution.Command, _ *execution.TaskOptions) { cmd.Timeout = 0 }),

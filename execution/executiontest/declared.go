@@ -5,6 +5,7 @@ import (
 	"errors"
 	"math"
 	"strings"
+	"time"
 
 	"github.com/pinfold-dev/pinfold/execution"
 )
@@ -49,6 +50,9 @@ func fields() []field {
 			s.Relax = []execution.Relaxation{execution.RelaxSeccomp}
 		}},
 		{"labels", "label", func(c caps) bool { return c.Labels }, func(s *spec) { s.Labels = map[string]string{"a": "b"} }},
+		{"detach", "detach", func(c caps) bool { return c.Attach }, func(s *spec) { s.Detach, s.Lifetime = true, time.Hour }},
+		{"lifetime", "lifetime", func(c caps) bool { return c.Lifetimes }, func(s *spec) { s.Lifetime = time.Hour }},
+		{"idle_timeout", "idle", func(c caps) bool { return c.Lifetimes }, func(s *spec) { s.IdleTimeout = time.Hour }},
 		{"memory_limit", "memory", func(c caps) bool { return c.MemoryLimit }, func(s *spec) { s.Limits.Memory = 1 << 30 }},
 		{"cpu_limit", "cpu", func(c caps) bool { return c.CPULimit }, func(s *spec) { s.Limits.CPUs = 1 }},
 		{"pid_limit", "pid", func(c caps) bool { return c.PIDLimit }, func(s *spec) { s.Limits.PIDs = 100 }},

@@ -16,6 +16,7 @@ import (
 func taskEndCases() []check {
 	return []check{
 		{"endings", taskEndings},
+		{"closed_output_is_no_end", taskMute},
 		{"own_timeout", taskTimeout},
 		{"own_timeout_kills_only_its_tree", taskTimeoutOnlyOwn},
 		{"wait_gives_up", taskWaitGivesUp},
@@ -61,6 +62,20 @@ func taskEndings(ctx context.Context, e *env) {
 			e.Errorf("later %s is told as %+v", info.ID, again)
 		}
 	}
+}
+
+// taskMute has a task that is silent: closed streams, no input, some time.
+func taskMute(ctx context.Context, e *env) {
+	h := e.sandbox(ctx)
+	t := e.task(ctx, h, Mute, "9")
+	if got := e.taskOutput(ctx, t, execution.Stdout, execution.OutputOptions{Follow: true}); got != "" {
+		e.Errorf("a task that is silent wrote %q", got)
+	}
+	info := e.taskInfo(ctx, t)
+	if info.Running() {
+		e.Error("following has ended, and the task is told to run")
+	}
+	e.wantExit(info.Status, 9)
 }
 
 func taskTimeout(ctx context.Context, e *env) {

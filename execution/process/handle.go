@@ -39,7 +39,9 @@ func newHandle(c *Context, id string, spec execution.Spec) *handle {
 		context: c, id: id, spec: spec, env: env,
 		processes: map[*proc]struct{}{}, files: map[io.Closer]struct{}{}, done: make(chan struct{}),
 	}
-	h.Registry = tasks.New(h.Start, tasks.Options{Backend: backendType, Handle: id})
+	h.Registry = tasks.New(h.Start, tasks.Options{
+		Backend: backendType, Handle: id, Limit: c.opts.TaskOutput,
+	})
 	return h
 }
 

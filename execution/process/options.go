@@ -17,6 +17,12 @@ type Options struct {
 	// the command's environment and then in /bin.
 	Shell string
 
+	// TaskOutput is how many bytes the tasks of a handle may keep together of
+	// their output; beyond it they keep less than was asked for, the ended ones
+	// first. 0 means no limit but those of package execution. Where memory is
+	// bounded, a part of it is a good limit, since that is where output is kept.
+	TaskOutput int64
+
 	// FirstProcess says that this program is the first process of a container
 	// which is all the Context's. Then the Context reaps whatever falls to this
 	// program, so that nothing else in it may wait for children; it kills what

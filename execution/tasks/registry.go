@@ -29,9 +29,9 @@ type Options struct {
 	InMemory bool
 
 	// Limit is how many bytes all tasks together may keep. Where they would
-	// keep more, the output of ended ones goes first, then the tail of those
-	// that write; a task that still has no room is killed, and its status says
-	// so. 0 means no limit but those of package execution.
+	// keep more, the output of ended ones goes first, then some of what the task
+	// that writes has kept. A task that finds no room at all is killed, and its
+	// status says so. 0 means no limit but those of package execution.
 	Limit int64
 }
 

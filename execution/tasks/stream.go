@@ -86,10 +86,12 @@ func (s *stream) put(p []byte) (int, error) {
 			return 0, err
 		}
 	}
-	list, room := &s.heads, s.head-s.n
-	at := s.n
+	list, room, at := &s.heads, s.head-s.n, s.n
 	if room <= 0 {
-		list, room, at = &s.tails, int64(len(p)), s.n-s.head
+		if len(s.tails) == 0 {
+			s.base = s.n
+		}
+		list, room, at = &s.tails, int64(len(p)), s.n-s.base
 	}
 	if list == &s.tails && s.tail == 0 {
 		s.n += int64(len(p))
@@ -99,11 +101,11 @@ func (s *stream) put(p []byte) (int, error) {
 	at %= s.spool.size
 	if at == 0 {
 		block, err := s.block()
+		if errors.Is(err, errLess) {
+			return 0, nil
+		}
 		if err != nil {
 			return 0, err
-		}
-		if list == &s.tails && len(s.tails) == 0 {
-			s.base = s.n
 		}
 		*list = append(*list, block)
 	}
@@ -144,8 +146,12 @@ func (s *stream) drop(from int64) {
 	}
 }
 
+// errLess says that less is kept from now on.
+var errLess = errors.New("half of the head was given up")
+
 // block takes a block of the spool. Where that is full, the output of ended
-// tasks makes room, or else the oldest of the tail.
+// tasks makes room, or else the oldest of the tail, or else half of the head,
+// which has begun to take all there is.
 func (s *stream) block() (int32, error) {
 	for {
 		block, err := s.spool.take()
@@ -155,11 +161,26 @@ func (s *stream) block() (int32, error) {
 			}
 			continue
 		}
+		if len(s.tails) < 2 && len(s.heads) > 2 {
+			s.halve()
+			return 0, errLess
+		}
 		if len(s.tails) < 2 {
 			return 0, fmt.Errorf("%w: the tasks of the sandbox keep too much", execution.ErrNoSpace)
 		}
 		s.drop(s.base + s.spool.size)
 	}
+}
+
+// halve gives up half of the head, for the sake of the tail.
+func (s *stream) halve() {
+	half := len(s.heads) / 2
+	s.spool.release(s.heads[half:]...)
+	s.heads = s.heads[:half]
+	if s.head = int64(half) * s.spool.size; len(s.tails) == 0 {
+		s.base = s.n
+	}
+	s.from = max(s.from, s.base)
 }
 
 // wake tells those who wait that something has changed. The lock is held.

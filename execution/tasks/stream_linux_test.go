@@ -102,6 +102,39 @@ func checkStream(t *testing.T, s *stream, m *model, from int64) {
 	}
 }
 
+// TestFullSpoolKeepsHeadAndTail writes far more than the spool has room for,
+// though not more than the stream would keep.
+func TestFullSpoolKeepsHeadAndTail(t *testing.T) {
+	for _, limit := range []int64{4, 5, 8, 21} {
+		spool := newSpool(openFile, 16, limit*16)
+		s := stream{spool: spool, head: 1000, tail: 1000}
+		var all []byte
+		for i := range 150 {
+			data := bytes.Repeat([]byte{byte(i), byte(i >> 4)}, i%9)
+			if n, err := s.Write(data); n != len(data) || err != nil {
+				t.Fatalf("Write: %d, %v", n, err)
+			}
+			all = append(all, data...)
+		}
+		read, buf := 0, make([]byte, 7)
+		for at := int64(0); at < int64(len(all)); {
+			n, next, _, err := s.read(buf, at, int64(len(all)))
+			if err != nil || !bytes.Equal(buf[:n], all[next-int64(n):next]) {
+				t.Fatalf("read %x up to %d, %v", buf[:n], next, err)
+			}
+			read, at = read+n, next
+		}
+		info := s.info()
+		if int64(read) != info.Bytes-info.Dropped || int64(read) > limit*16 || int64(read) < (limit-2)*16-16 || info.Bytes != int64(len(all)) {
+			t.Errorf("with room for %d bytes, %d of %+v are kept", limit*16, read, info)
+		}
+		if tail := info.Bytes - s.tailStart(); tail < 16 || s.headEnd() < 16 {
+			t.Errorf("with room for %d bytes, %d of the head and %d of the tail are kept", limit*16, s.headEnd(), tail)
+		}
+		spool.close()
+	}
+}
+
 func TestSpoolGivesMemoryBack(t *testing.T) {
 	spool := newSpool(openFile, blockSize, 0)
 	defer spool.close()
