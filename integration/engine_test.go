@@ -3,6 +3,7 @@
 package integration
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -117,17 +119,54 @@ func TestTheEngineIsRestartedWhileInUse(t *testing.T) {
 	}
 }
 
+// With live-restore the containers outlive the engine, and so does all that runs
+// in them: the handle finds its way back by itself, and nothing is lost.
 func TestTheEngineIsRestartedAndItsContainersLive(t *testing.T) {
 	d := startDaemon(t, "--live-restore")
 	image := d.image(t)
 	backend := newBackend(t, dockerOptionsAt(d.host))
 	h := newSandbox(t, backend, execution.Spec{Image: image})
-	pending := start(t, h, execution.Command{Shell: "sleep 100000"})
-	d.stop(t)
-	d.start(t)
-	// The way into the container is gone for good, so the sandbox is; what
-	// must not happen is that it hangs, or that the container stays.
-	lost(t, h, pending)
+	for name, restart := range map[string]func(){
+		"stopped and started": func() { d.stop(t); d.start(t) },
+		"crashed and started": func() { d.kill(t); d.start(t) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			var counted bytes.Buffer
+			counter := start(t, h, execution.Command{
+				Shell: "i=0; while [ ! -e stop ]; do i=$((i+1)); echo $i; sleep 0.01; done; echo over", Stdout: &counted,
+			})
+			task, err := h.StartTask(t.Context(), execution.Command{Shell: "sleep 1; echo done"}, execution.TaskOptions{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			restart()
+			if got := output(t, h, "echo again"); got != "again\n" {
+				t.Errorf("after the restart: %q", got)
+			}
+			if info, err := task.Wait(t.Context()); err != nil || !info.Status.Success() || info.Stdout.Bytes != 5 {
+				t.Errorf("the task: %+v, %v", info, err)
+			}
+			if err := execution.WriteFile(t.Context(), h, "stop", nil); err != nil {
+				t.Fatal(err)
+			}
+			if status, err := counter.Wait(t.Context()); err != nil || !status.Success() {
+				t.Fatalf("the command that ran meanwhile: %v, %v", status, err)
+			}
+			lines := strings.Fields(counted.String())
+			for i, line := range lines[:len(lines)-1] {
+				if line != strconv.Itoa(i+1) {
+					t.Fatalf("line %d is %q", i+1, line)
+				}
+			}
+			if len(lines) < 10 || lines[len(lines)-1] != "over" {
+				t.Errorf("%d lines, the last is %q", len(lines), lines[len(lines)-1])
+			}
+			output(t, h, "rm stop")
+		})
+	}
+	if err := h.Destroy(t.Context()); err != nil {
+		t.Error(err)
+	}
 	eventually(t, "the container is removed", func() error { return noneLeft(t, d) })
 }
 

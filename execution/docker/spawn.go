@@ -186,7 +186,10 @@ func (c *Context) createFrom(ctx context.Context, spec execution.Spec, base imag
 		}
 		req := request(spec, image.ID, who, labels, c.engine.apiVersion())
 		req.Mounts = append(req.Mounts, volumeCover(spec, base, who)...)
-		req.AutoRemove = !c.opts.Keep
+		// An engine that keeps containers over its own restart ends those that
+		// remove themselves, then (moby 20.10). There, what ends without its
+		// host is left to Collect.
+		req.AutoRemove = !c.opts.Keep && !c.info.LiveRestore
 		return c.createContainer(ctx, req)
 	}
 	id, err := attempt()
