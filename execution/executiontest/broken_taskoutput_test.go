@@ -128,7 +128,7 @@ func taskOutputFaults() []fault {
 			make: func(w *world) {
 				w.command(func(cmd *execution.Command) {
 					from, ok := cmd.Stdout.(io.ReaderFrom)
-					left := 30_000
+					left := len("to std")
 					cmd.Stdout = writerFunc(func(p []byte) (int, error) {
 						take := min(left, len(p))
 						left -= take

@@ -183,7 +183,11 @@ func taskStartContext(ctx context.Context, e *env) {
 	t := e.startTask(limited, h, e.command(Trap), execution.TaskOptions{})
 	e.follow(ctx, t, "ready\n")
 	cancel()
-	e.run(ctx, h, Print, "", "", "0")
+	short, stop := context.WithTimeout(ctx, soon)
+	defer stop()
+	if info, err := t.Wait(short); !errors.Is(err, context.DeadlineExceeded) {
+		e.Errorf("after the end of the context that the task was started with: %+v, %v", info, err)
+	}
 	if err := t.Signal(ctx, execution.SIGTERM); err != nil {
 		e.Fatalf("Signal after the end of the context that the task was started with: %v", err)
 	}
