@@ -45,7 +45,7 @@ func serve() int {
 	ctx, stop := endOnSignal(context.Background())
 	defer stop()
 	first := os.Getpid() == 1
-	commands, err := process.New(process.Options{Dir: "/", Env: os.Environ(), FirstProcess: first})
+	commands, err := process.New(process.Options{Dir: "/", Env: os.Environ(), FirstProcess: first, TaskOutput: taskOutput(facts().Limits)})
 	if err != nil {
 		return failed(err)
 	}
@@ -68,6 +68,17 @@ func serve() int {
 		return failed(err)
 	}
 	return 0
+}
+
+// taskOutput bounds what tasks may keep of their output, which takes memory of
+// the sandbox: a quarter of what there is, and not without end where there is
+// no limit.
+func taskOutput(limits proto.CgroupLimits) int64 {
+	const share, most = 4, 1 << 30
+	if limits.Memory <= 0 {
+		return most
+	}
+	return min(limits.Memory/share, most)
 }
 
 func failed(err error) int {

@@ -186,10 +186,7 @@ func (c *Context) createFrom(ctx context.Context, spec execution.Spec, base imag
 		}
 		req := request(spec, image.ID, who, labels, c.engine.apiVersion())
 		req.Mounts = append(req.Mounts, volumeCover(spec, base, who)...)
-		// An engine that keeps containers over its own restart ends those that
-		// remove themselves, then (moby 20.10). There, what ends without its
-		// host is left to Collect.
-		req.AutoRemove = !c.opts.Keep && !c.info.LiveRestore
+		req.AutoRemove = !c.opts.Keep && c.autoRemoves()
 		return c.createContainer(ctx, req)
 	}
 	id, err := attempt()
@@ -204,6 +201,17 @@ func (c *Context) createFrom(ctx context.Context, spec execution.Spec, base imag
 	image = again
 	id, err = attempt()
 	return image, id, err
+}
+
+// liveRestoreAPI is of the engines that keep containers which remove themselves
+// over a restart (Docker 25; moby/moby#46857).
+const liveRestoreAPI = "1.44"
+
+// autoRemoves reports whether containers are to remove themselves when they end.
+// Older engines that keep containers over their restart would end those. There,
+// what ends without its host is left to Collect.
+func (c *Context) autoRemoves() bool {
+	return !c.info.LiveRestore || atLeast(c.engine.apiVersion(), liveRestoreAPI)
 }
 
 // open starts the container, greets the guest and checks the controls.
