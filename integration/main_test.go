@@ -78,6 +78,10 @@ const requireVariable = "PINFOLD_REQUIRE_DOCKER"
 
 func TestMain(m *testing.M) {
 	flag.Parse()
+	if os.Getenv(orphanHost) != "" {
+		fmt.Fprintln(os.Stderr, playOrphanHost())
+		os.Exit(1)
+	}
 	code, err := runTests(m)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "integration:", err)
