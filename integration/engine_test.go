@@ -171,7 +171,7 @@ func TestTheEngineIsRestartedAndItsContainersLive(t *testing.T) {
 }
 
 // noneLeft reports a container that the engine still has. One that it lists as
-// dead and does not know is not there: after a crash, Docker 20.10 removes a
+// dead or being removed and does not know is not there: after a crash, Docker 20.10 removes a
 // container twice and forgets to strike it off its list.
 func noneLeft(t *testing.T, d *daemon) error {
 	t.Helper()
@@ -180,7 +180,7 @@ func noneLeft(t *testing.T, d *daemon) error {
 		return err
 	}
 	for _, c := range list {
-		if c.State == container.StateDead {
+		if c.State == container.StateDead || c.State == container.StateRemoving {
 			if _, err := os.Stat(filepath.Join(d.dir, "data", "containers", c.ID)); errors.Is(err, os.ErrNotExist) {
 				continue
 			}
