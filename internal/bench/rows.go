@@ -18,6 +18,7 @@ func allRows() []row {
 		execTrue(), execConcurrent(), spawnFirstCommand(), destroyRow(), killTree(),
 		stdout1GiB(), write4KiB(), read4KiB(), write1GiB(), read1GiB(),
 		guestRSS(), hostMemoryPerHandle(),
+		taskStart(), taskFollowLatency(), reattach(), tasksListed(),
 	}
 }
 
