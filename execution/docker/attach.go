@@ -73,7 +73,7 @@ func (c *Context) guestConfig(h *handle, env []string) guest.Config {
 	return guest.Config{
 		Dir: h.spec.Dir, Env: env, Lease: c.opts.Lease,
 		Key: h.door.key, Socket: h.door.socket, SocketUser: h.door.user,
-		Detach: h.spec.Detach, Lifetime: h.spec.Lifetime, IdleTimeout: h.spec.IdleTimeout,
+		Detach: h.spec.Detach, EndWithHost: c.opts.EndWithHost && !h.spec.Detach, Lifetime: h.spec.Lifetime, IdleTimeout: h.spec.IdleTimeout,
 	}
 }
 

@@ -44,6 +44,11 @@ type Options struct {
 	// 0 is a minute.
 	Lease time.Duration
 
+	// EndWithHost ends a sandbox as soon as its guest sees that the host has
+	// gone, and not only when the lease has run out. It is for hosts that do not
+	// come back.
+	EndWithHost bool
+
 	// Keep makes Destroy leave the container, stopped and with its files, for
 	// somebody to look at; so does the end of a sandbox by itself. List shows
 	// it, and Remove removes it. A Spawn that fails keeps nothing.

@@ -48,6 +48,10 @@ type Config struct {
 	// Detach makes the guest live without a host.
 	Detach bool
 
+	// EndWithHost makes the guest end as soon as it sees that the connection to
+	// its host has ended, and not only with the lease.
+	EndWithHost bool
+
 	// Lifetime and IdleTimeout are execution.Spec's.
 	Lifetime, IdleTimeout time.Duration
 }
@@ -100,6 +104,7 @@ func (c *Config) Encode() []byte {
 	e.uint(uint64(c.SocketUser))
 	e.b = append(e.b, c.Session[:]...)
 	e.bool(c.Detach)
+	e.bool(c.EndWithHost)
 	e.int(int64(c.Lifetime))
 	e.int(int64(c.IdleTimeout))
 	return e.b
@@ -117,7 +122,7 @@ func DecodeConfig(b []byte) (*Config, error) {
 	for i := range c.Session {
 		c.Session[i] = d.byte()
 	}
-	c.Detach = d.bool()
+	c.Detach, c.EndWithHost = d.bool(), d.bool()
 	c.Lifetime, c.IdleTimeout = d.duration(), d.duration()
 	return c, d.end()
 }

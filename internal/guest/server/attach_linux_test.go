@@ -368,3 +368,16 @@ func TestLeaseOfAHostThatDied(t *testing.T) {
 		t.Errorf("somebody still listens: %v", err)
 	}
 }
+
+func TestGuestThatEndsWithItsHost(t *testing.T) {
+	s, c := newStation(t, guest.Config{EndWithHost: true})
+	if _, err := c.Start(t.Context(), execution.Command{Shell: "sleep 1000"}); err != nil {
+		t.Fatal(err)
+	}
+	_ = c.Close()
+	select {
+	case <-s.end:
+	case <-time.After(patience):
+		t.Error("it outlives its host")
+	}
+}

@@ -55,7 +55,12 @@ func (s *server) open(ctx context.Context, conn io.ReadWriteCloser, mode wire.Kn
 
 // survive makes the session outlive its connection.
 func (one *session) survive() {
-	one.mux.Survive(func(error) { one.broken.Store(true) })
+	one.mux.Survive(func(cause error) {
+		one.broken.Store(true)
+		if one.server.cfg.EndWithHost {
+			one.server.shutdown(cause)
+		}
+	})
 }
 
 // part tells the host why the session ends, and ends it.

@@ -51,7 +51,7 @@ func realBackends() backends {
 				}
 				return c, nil
 			}
-			c, err := docker.New(ctx, docker.Options{Progress: opts.progress, Keep: opts.keep})
+			c, err := docker.New(ctx, docker.Options{Progress: opts.progress, Keep: opts.keep, EndWithHost: true})
 			if err != nil {
 				return nil, err
 			}
