@@ -198,3 +198,37 @@ func TestLifetimeEndsASandbox(t *testing.T) {
 		t.Errorf("the end is told as %v", err)
 	}
 }
+
+// Code inside finds the guest's socket, and gets nothing out of it: its user may
+// not connect, and who may become another user does not know the key.
+func TestCodeInsideCannotPassForAHost(t *testing.T) {
+	const knock = `name=$(grep -o 'pinfold-[0-9a-f]*' /proc/net/unix | head -n 1); test -n "$name" || exit 9; `
+	for name, row := range map[string]struct {
+		profile execution.Profile
+		line    string
+		greeted bool
+	}{
+		"its own user":   {execution.ProfileDefault, `/.pinfold/guest dial "$name" </dev/null | wc -c`, false},
+		"root":           {execution.ProfileDev, `/.pinfold/guest dial "$name" </dev/null | wc -c`, false},
+		"the user to be": {execution.ProfileDev, `(sleep 0.5; head -c 1000 /dev/zero) | su -s /bin/sh nobody -c "/.pinfold/guest dial $name" | wc -c`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			h := spawn(t, newBackend(t), execution.Spec{Image: world.shell, Profile: row.profile})
+			if row.greeted {
+				shell(t, h, "echo nobody:x:65534:65534:nobody:/:/bin/sh >> /etc/passwd")
+			}
+			result, err := execution.Exec(t.Context(), h, execution.Command{Shell: knock + row.line, Timeout: patience})
+			if err != nil || result.Code == 9 {
+				t.Fatalf("%v, %v: %s", result.ExitStatus, err, result.Stderr)
+			}
+			got := strings.TrimSpace(string(result.Stdout))
+			const greeting = "41" // a magic, a version and a number: nothing that is secret
+			if want := map[bool]string{false: "0", true: greeting}[row.greeted]; got != want {
+				t.Errorf("it was told %s bytes, want %s; it says %s", got, want, result.Stderr)
+			}
+			if _, err := h.Stat(t.Context(), "/"); err != nil {
+				t.Errorf("the host was disturbed: %v", err)
+			}
+		})
+	}
+}
