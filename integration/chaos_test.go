@@ -30,9 +30,9 @@ func TestChaos(t *testing.T) {
 			t.Parallel()
 			d := startDaemon(t, args...)
 			image := d.image(t)
-			seed := uint64(time.Now().UnixNano()) //nolint:gosec // any will do
+			seed := uint64(time.Now().UnixNano())
 			t.Logf("seed %d", seed)
-			random := rand.New(rand.NewPCG(seed, 0)) //nolint:gosec // not for secrets
+			random := rand.New(rand.NewPCG(seed, 0))
 			opts := dockerOptionsAt(d.host)
 			opts.Lease = 15 * time.Second
 			backend := newBackend(t, opts)

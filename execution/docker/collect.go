@@ -151,8 +151,8 @@ func (c *Context) probe(ctx context.Context, id string, d door, limit time.Durat
 
 // collectAtStart removes, beside what this Context is for, what others have
 // left behind.
-func (c *Context) collectAtStart() {
-	ctx, cancel := context.WithCancel(context.Background())
+func (c *Context) collectAtStart(ctx context.Context) {
+	ctx, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c.stopCollecting = cancel
 	c.removing.Go(func() {
 		_, _ = c.Collect(ctx, CollectOptions{Quick: true}) // the next one tries again

@@ -2,6 +2,7 @@ package docker
 
 import (
 	"context"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -43,10 +44,7 @@ func TestWhatIsCollected(t *testing.T) {
 	exited, kept, created, abandoned, paused, old := look(foreign), look(foreign), look(foreign), look(foreign), look(foreign), look(foreign)
 	exited.State, kept.State, created.State, abandoned.State, paused.State = "exited", "exited", "created", "created", "paused"
 	label := func(f *containerSummary, name, value string) {
-		labels := map[string]string{}
-		for k, v := range f.Labels {
-			labels[k] = v
-		}
+		labels := maps.Clone(f.Labels)
 		labels[name] = value
 		f.Labels = labels
 	}

@@ -135,7 +135,7 @@ func newContext(ctx context.Context, e engine, opts Options, env environment) (*
 	c.caps.StorageLimit = c.caps.StorageLimit || probeStorage(ctx, e, info)
 	c.watch = newWatcher(e, labelContext+"="+c.id)
 	c.watch.created = c.created
-	c.collectAtStart()
+	c.collectAtStart(ctx)
 	return c, nil
 }
 

@@ -131,14 +131,16 @@ func (b *bed) attachOnce(ctx context.Context) (got reading, err error) {
 		return got, err
 	}
 	h, err := first.Spawn(ctx, spec)
-	if err = errors.Join(err, first.Close()); err != nil {
+	if err = errors.Join(err, first.Close()); err != nil { //nolint:contextcheck // bounds itself
 		return got, err
 	}
 	second, err := docker.New(ctx, docker.Options{})
 	if err != nil {
 		return got, err
 	}
-	defer func() { err = errors.Join(err, second.Remove(context.WithoutCancel(ctx), h.ID()), second.Close()) }()
+	defer func() {
+		err = errors.Join(err, second.Remove(context.WithoutCancel(ctx), h.ID()), second.Close()) //nolint:contextcheck // bounds itself
+	}()
 	return timed(func() error {
 		again, err := second.Attach(ctx, h.ID(), execution.AttachOptions{Mode: execution.AttachTakeOver})
 		if err != nil {

@@ -186,7 +186,7 @@ func (c *Client) verdict(life context.Context, cause error) error {
 	if known, ok := errors.AsType[explained](cause); ok {
 		return known.error
 	}
-	if f, ok := errors.AsType[*wire.Farewell](cause); ok {
+	if f, ok := errors.AsType[*wire.FarewellError](cause); ok {
 		if f.Text == proto.Replaced {
 			c.replaced.Store(true)
 		}

@@ -376,7 +376,8 @@ func TestGuestThatEndsWithItsHost(t *testing.T) {
 	}
 	_ = c.Close()
 	select {
-	case <-s.end:
+	case err := <-s.end:
+		t.Logf("it ended with %v", err)
 	case <-time.After(patience):
 		t.Error("it outlives its host")
 	}

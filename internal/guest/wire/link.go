@@ -97,7 +97,7 @@ func (l *link) readFrom(conn io.ReadWriteCloser, p []byte) (int, error) {
 		return 0, nil
 	}
 	n, err := conn.Read(p)
-	l.received.Add(uint64(max(n, 0))) //nolint:gosec // not negative
+	l.received.Add(uint64(max(n, 0)))
 	return n, err
 }
 
@@ -208,7 +208,7 @@ func (l *link) resumeOn(conn io.ReadWriteCloser, seen uint64) error {
 		l.mu.Unlock()
 		return err
 	}
-	again, err := l.log.all(l.pools)
+	again, err := l.log.all()
 	if err == nil {
 		err = l.err
 	}
@@ -367,7 +367,7 @@ func (r *retained) forget(p *pools, seen uint64) error {
 }
 
 // all returns the bytes, which are all in memory then.
-func (r *retained) all(p *pools) ([][]byte, error) {
+func (r *retained) all() ([][]byte, error) {
 	list := make([][]byte, 0, len(r.parts))
 	for i := range r.parts {
 		if n := r.parts[i].inPipe; n > 0 {

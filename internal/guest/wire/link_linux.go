@@ -84,7 +84,7 @@ func (l *link) spliceFrame(h header, p *relay, n int) (int, error) {
 			h.length = uint32(teed) //nolint:gosec // at most MaxData
 			l.log.copy(h.append(nil))
 			l.log.parts = append(l.log.parts, part{inPipe: teed})
-			l.log.sent += uint64(teed) //nolint:gosec // positive
+			l.log.sent += uint64(teed)
 		}
 	}, func(conn io.ReadWriteCloser) (err error) {
 		if teed > 0 {

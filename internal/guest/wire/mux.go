@@ -316,11 +316,11 @@ func (m *Mux) readLoop(ctx context.Context) {
 	m.settle()
 }
 
-// A Farewell is why a connection ended when its guest said goodbye. The text is
+// A FarewellError is why a connection ended when its guest said goodbye. The text is
 // the guest's own.
-type Farewell struct{ Text string }
+type FarewellError struct{ Text string }
 
-func (f *Farewell) Error() string { return "guest said: " + f.Text }
+func (f *FarewellError) Error() string { return "guest said: " + f.Text }
 
 // Farewell tells the host why its guest ends, as far as that can be done
 // quickly. Fail or Close are to follow.

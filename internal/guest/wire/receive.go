@@ -108,7 +108,7 @@ func (m *Mux) receiveControl(r *bufio.Reader, h header) error {
 	case frameSeen:
 		return m.link.seen(payload)
 	case frameBye:
-		return &Farewell{Text: string(payload)}
+		return &FarewellError{Text: string(payload)}
 	case framePong:
 		m.pushSeen()
 		return nil
