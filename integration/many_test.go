@@ -3,8 +3,8 @@
 package integration
 
 import (
-	"fmt"
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
