@@ -4,6 +4,7 @@ package integration
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"runtime"
 	"strconv"
@@ -51,14 +52,21 @@ func TestAThousandRunsLoseNothingAndLeaveNothing(t *testing.T) {
 	for i := range 20 { // what is made once is made now
 		do(i)
 	}
-	inside := output(t, h, "ls /proc/self/fd | wc -l; ls /proc | grep -c '^[0-9]'")
+	inside := func() (files, processes int) {
+		if _, err := fmt.Sscan(output(t, h, "ls /proc/self/fd | wc -l; ls /proc | grep -c '^[0-9]'"), &files, &processes); err != nil {
+			t.Fatal(err)
+		}
+		return files, processes
+	}
+	files, processes := inside()
 	before := holding(t)
 	for i := range runs {
 		do(i)
 	}
 	eventuallyBack(t, before)
-	if now := output(t, h, "ls /proc/self/fd | wc -l; ls /proc | grep -c '^[0-9]'"); now != inside {
-		t.Errorf("inside there were %q files and processes, and now %q", inside, now)
+	const idle = 4 // supervisors that wait for commands; how many there are is chance
+	if f, p := inside(); f != files || p > processes+idle {
+		t.Errorf("inside there were %d files and %d processes, and now %d and %d", files, processes, f, p)
 	}
 }
 

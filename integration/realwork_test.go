@@ -29,6 +29,8 @@ func realSandbox(t *testing.T, mounts ...execution.Mount) execution.Handle {
 	need(t)
 	h, err := newBackend(t, dockerOptions()).Spawn(t.Context(), execution.Spec{
 		Mounts: mounts, Labels: map[string]string{runLabel: world.id},
+		// Our tests run 200 commands at once beside compilers.
+		Limits: execution.Limits{PIDs: 2048},
 	})
 	if err != nil {
 		if errors.Is(err, execution.ErrImage) {

@@ -9,10 +9,13 @@ import (
 
 // trapping is a shell line that tells of each signal and goes on. It tells of
 // them outside of their traps, since bash forgets a signal that comes within
-// the trap of the same one.
-const trapping = `got=
-for s in INT TERM HUP QUIT USR1 USR2; do trap "got=\"\$got $s\"" $s; done
-echo ready; while :; do sleep 0.02; now=$got; got=; for s in $now; do echo got-$s; done; done`
+// the trap of the same one; the traps only count, so that none is lost between
+// two commands of the loop.
+const trapping = `all="INT TERM HUP QUIT USR1 USR2"
+for s in $all; do eval "got_$s=0 said_$s=0"; trap "got_$s=\$((got_$s+1))" $s; done
+echo ready; while :; do sleep 0.02; for s in $all; do
+eval "n=\$got_$s"; while eval "[ \$said_$s -lt $n ]"; do echo got-$s; eval "said_$s=\$((said_$s+1))"; done
+done; done`
 
 // The first signal goes to the command, which decides what becomes of it.
 func TestFirstSignalGoesToTheCommand(t *testing.T) {

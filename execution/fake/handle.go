@@ -189,7 +189,10 @@ func (h *Handle) ended(ctx context.Context) error {
 	if err := h.usable(); err != nil {
 		return err
 	}
-	return ctx.Err()
+	if err := ctx.Err(); err != nil {
+		return cmp.Or(h.Err(), err) // its end may have come in between, and says more
+	}
+	return nil
 }
 
 func (h *Handle) fault(ctx context.Context, op Op) error {
