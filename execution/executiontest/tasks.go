@@ -225,7 +225,7 @@ func taskDirEnv(ctx context.Context, e *env) {
 
 func taskManyAtOnce(ctx context.Context, e *env) {
 	h := e.sandbox(ctx)
-	n := quantity(200, 50)
+	n := quantity(120, 50) // each is up to three processes, and a sandbox has 512
 	var all []execution.Task
 	var ids []string
 	for range n {
