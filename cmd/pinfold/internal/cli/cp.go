@@ -55,7 +55,7 @@ func (a *app) cpCommand() *cobra.Command {
 			to, toInside := insidePath(args[1])
 			switch {
 			case args[0] == "" || args[1] == "":
-				return &usageError{cmd.CommandPath(), errors.New("a path is empty; for the current folder write .")}
+				return &usageError{cmd.CommandPath(), errors.New("a path is empty; write . for the current folder")}
 			case fromInside == toInside:
 				return &usageError{cmd.CommandPath(), errors.New("want exactly one of the paths as ID:PATH; a local name with a colon is written ./a:b")}
 			case fromInside:
