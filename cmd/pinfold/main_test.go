@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -63,10 +64,34 @@ func TestDockerScripts(t *testing.T) {
 					env.Setenv(name, value)
 				}
 			}
-			env.Setenv("T", fmt.Sprintf("pinfold-cli-%d-%d", os.Getpid(), time.Now().UnixNano()))
+			label := fmt.Sprintf("pinfold-cli-%d-%d", os.Getpid(), time.Now().UnixNano())
+			env.Setenv("T", label)
+			env.Defer(func() { removeLabelled(t, label) })
 			return giveAway(env.WorkDir)
 		},
 	})
+}
+
+// removeLabelled removes the sandboxes that a script which failed has left.
+func removeLabelled(t *testing.T, label string) {
+	t.Helper()
+	cleanup := context.WithoutCancel(t.Context())
+	out, err := pinfoldUntil(cleanup, "ps", "--json").Output()
+	var listed []struct {
+		ID     string
+		Labels map[string]string
+	}
+	if err == nil {
+		err = json.Unmarshal(out, &listed)
+	}
+	for _, sandbox := range listed {
+		if sandbox.Labels["t"] == label {
+			err = errors.Join(err, pinfoldUntil(cleanup, "rm", "-f", sandbox.ID).Run())
+		}
+	}
+	if err != nil {
+		t.Errorf("removing what %s has left: %v", label, err)
+	}
 }
 
 // giveAway makes a folder the sandbox user's where root runs the tests, since
@@ -194,11 +219,11 @@ func await(so func() bool) bool {
 // pinfold is a command that runs this test binary as pinfold.
 func pinfold(t *testing.T, args ...string) *exec.Cmd {
 	t.Helper()
-	self, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd := exec.CommandContext(t.Context(), self, args...)
+	return pinfoldUntil(t.Context(), args...)
+}
+
+func pinfoldUntil(ctx context.Context, args ...string) *exec.Cmd {
+	cmd := exec.CommandContext(ctx, os.Args[0], args...)
 	cmd.Env = append(os.Environ(), asPinfold+"=1")
 	return cmd
 }

@@ -196,6 +196,29 @@ func TestTerminalIsRestored(t *testing.T) {
 	}
 }
 
+// A shell in a sandbox that stays is interactive, and leaves the sandbox there.
+func TestShell(t *testing.T) {
+	t.Parallel()
+	requireEngine(t)
+	label := unique(t)
+	out, err := pinfold(t, "run", "-d", "--lifetime", "10m", "--label", "t="+label).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removeLabelled(t, label) })
+	id := strings.TrimSpace(string(out))
+	for range 2 {
+		p := openTerminal(t)
+		run := p.launch(t, pinfold(t, "shell", "-e", "WORD=there", id))
+		p.keys(t, "echo it-is-$WORD in $0; stty size; case $- in *i*) exit 6;; esac\r")
+		p.seen.expect(t, "it-is-there in bash", 1)
+		p.seen.expect(t, "33 101", 1)
+		if got := run.code(t); got != "6" {
+			t.Errorf("exit code %s, want 6", got)
+		}
+	}
+}
+
 // Without -t, untrusted output on a terminal is text and colours.
 func TestOutputOnATerminalIsHarmless(t *testing.T) {
 	t.Parallel()

@@ -136,7 +136,7 @@ func (c *Context) handleOf(id string) *handle {
 func noSandbox(name string, found []containerSummary) error {
 	var near []string
 	for _, f := range found {
-		for _, other := range f.Names {
+		for _, other := range append([]string{shortID(f.ID)}, f.Names...) {
 			if distance(name, other) <= max(2, len(name)/3) || (name != "" && strings.Contains(other, name)) {
 				near = append(near, other)
 			}

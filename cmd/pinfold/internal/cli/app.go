@@ -79,8 +79,9 @@ returns their exit code and leaves nothing behind.`,
 		return &usageError{cmd.CommandPath(), dockerHint(err)}
 	})
 	root.CompletionOptions.HiddenDefaultCmd = false
-	root.AddCommand(a.runCommand(), a.doctorCommand(), a.psCommand(), a.rmCommand(),
-		a.imagesCommand(), a.versionCommand())
+	root.AddCommand(a.runCommand(), a.execCommand(), a.shellCommand(), a.tasksCommand(), a.logsCommand(),
+		a.waitCommand(), a.killCommand(), a.psCommand(), a.inspectCommand(), a.cpCommand(), a.rmCommand(), a.gcCommand(),
+		a.doctorCommand(), a.imagesCommand(), a.versionCommand())
 	return root
 }
 
@@ -117,7 +118,7 @@ func dockerHint(err error) error {
 		{"--rm", "a sandbox is always removed; leave it out"},
 		{"--privileged", "a sandbox never is; see --profile dev and --relax"},
 		{"--cap-add|--cap-drop|--security-opt", "a sandbox has no capabilities to begin with; see --profile dev and --relax"},
-		{"--detach|'d'", "a command is run to its end"},
+		{"--user|'u'", "commands run as the sandbox's user, which 'pinfold run --user' sets"},
 		{"--publish|'p'", "a sandbox has no ports to publish"},
 		{"--entrypoint", "an image's entry point is never used; write the command itself"},
 		{"--memory-swap", "a sandbox never swaps"},

@@ -37,6 +37,7 @@ type engine interface {
 	Images() images.Engine
 	List(ctx context.Context) ([]docker.Sandbox, error)
 	Remove(ctx context.Context, name string) error
+	Collect(ctx context.Context, opts docker.CollectOptions) ([]docker.Collected, error)
 	Close() error
 }
 

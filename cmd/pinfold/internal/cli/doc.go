@@ -9,5 +9,6 @@
 // [session] opens the backend, spawns the sandbox and starts the command while
 // it listens for signals; it attends to the command until it ends; it puts the
 // terminal back, destroys the sandbox on a deadline of its own, and says what
-// happened with an exit code.
+// happened with an exit code. `pinfold exec` and `shell` are sessions too, which
+// attach to a sandbox instead, and leave it in the end.
 package cli

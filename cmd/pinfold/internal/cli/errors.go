@@ -78,6 +78,7 @@ func errorKind(err error) string {
 		{execution.ErrTimeout, "backend_timeout"},
 		{execution.ErrImage, "image"},
 		{execution.ErrConflict, "conflict"},
+		{execution.ErrFinished, "finished"},
 		{execution.ErrDirNotFound, "directory_not_found"},
 		{execution.ErrUserNotFound, "user_not_found"},
 		{execution.ErrCommandNotFound, "command_not_found"},
@@ -89,6 +90,7 @@ func errorKind(err error) string {
 		{execution.ErrInvalid, "invalid"},
 		{execution.ErrNoSpace, "no_space"},
 		{execution.ErrPermission, "permission"},
+		{execution.ErrNotFound, "not_found"},
 	} {
 		if errors.Is(err, kind.err) {
 			return kind.name
@@ -99,16 +101,18 @@ func errorKind(err error) string {
 
 // explain adds to the error of a run what its user can do about it; how to get
 // an engine the backend has said.
-func explain(err error, args []string) string {
-	text := err.Error()
+func explain(err error, p *plan) string {
+	text, args := err.Error(), p.command.Args
 	switch {
-	case errors.Is(err, execution.ErrUnavailable):
+	case errors.Is(err, execution.ErrUnavailable) && p.attach == nil && !p.detach:
 		text += "\n'pinfold doctor' looks closer. To run the command on this host instead, with no isolation " +
 			"whatsoever: pinfold run --backend process"
+	case errors.Is(err, execution.ErrUnavailable):
+		text += "\n'pinfold doctor' looks closer."
 	case !errors.Is(err, execution.ErrCommandNotFound) || len(args) == 0:
 	case len(args) == 1 && strings.Contains(args[0], " "):
-		text += "\nA shell line goes to -c: pinfold run -c LINE"
-	case strings.Contains(args[0], ":"):
+		text += "\nA shell line goes to -c LINE"
+	case strings.Contains(args[0], ":") && p.attach == nil:
 		text += "\nThe first word is the command. An image goes to --image: pinfold run --image IMAGE -- CMD"
 	}
 	return text

@@ -17,7 +17,9 @@ import (
 )
 
 const runHelp = `Run a command in a sandbox made for it, pass on its output and its exit code,
-and remove the sandbox.
+and remove the sandbox. With -d the sandbox stays, until its lifetime ends or it is
+removed: its ID is printed, and the command, if there is one, is its first task.
+'pinfold exec', shell, logs, wait, kill and cp go on from there.
 
 Flags end at the first word that is none: what follows is the command's own.
 With -c the line goes to the sandbox's shell (bash where there is one, else sh).
@@ -49,12 +51,13 @@ const runExitCodes = `Exit codes:
 func (a *app) runCommand() *cobra.Command {
 	var flags runFlags
 	cmd := &cobra.Command{
-		Use:   "run [flags] [--] CMD [ARG...]\n  pinfold run [flags] -c LINE",
+		Use:   "run [flags] [--] CMD [ARG...]\n  pinfold run [flags] -c LINE\n  pinfold run -d [flags] [--] [CMD [ARG...]]",
 		Short: "Run a command in a sandbox",
 		Long:  runHelp + "\n\n" + runExitCodes,
 		Example: `  pinfold run -- make test
   pinfold run -v .:/workspace:ro --timeout 5m -m 1g -c 'cp -r . /tmp/w && cd /tmp/w && make'
   pinfold run -it -- bash
+  ID=$(pinfold run -d --lifetime 8h); pinfold exec $ID -- make; pinfold rm -f $ID
   pinfold run --json -- python3 -c 'print(1)' | jq .status.code`,
 		DisableFlagsInUseLine: true,
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -66,6 +69,9 @@ func (a *app) runCommand() *cobra.Command {
 				return a.failRun(flags.json, &usageError{cmd.CommandPath(), err})
 			}
 			a.stderr.quiet = p.quiet
+			if p.detach {
+				return a.runDetached(cmd.Context(), p, cmd.Flags().Changed("lifetime"))
+			}
 			return a.run(cmd.Context(), p)
 		},
 	}
@@ -110,7 +116,7 @@ func (a *app) run(ctx context.Context, p *plan) error {
 	defer s.signals.stop()
 	s.openStreams()
 	result := s.run(ctx)
-	a.explainEnding(&result, p.command)
+	a.explainEnding(&result, p)
 	if p.keep && s.handle != nil && result.undone == nil {
 		a.sayKept(s.handle)
 	}
@@ -154,16 +160,16 @@ func endingCode(status execution.ExitStatus, err error) int {
 }
 
 // explainEnding says on standard error what the exit code alone does not.
-func (a *app) explainEnding(o *outcome, cmd execution.Command) {
+func (a *app) explainEnding(o *outcome, p *plan) {
 	say := a.stderr.say
 	switch {
 	case errors.Is(o.err, syscall.EPIPE):
 	case o.err != nil && o.status.Ending != execution.EndingLost:
-		say("%s", explain(o.err, cmd.Args))
+		say("%s", explain(o.err, p))
 	case o.status.Ending == execution.EndingLost:
 		say("sandbox lost: %s", lostReason(o))
 	case o.status.Ending == execution.EndingTimedOut:
-		say("timed out after %v; the command and all it had started were killed", cmd.Timeout)
+		say("timed out after %v; the command and all it had started were killed", p.command.Timeout)
 	case o.status.Ending == execution.EndingOutOfMemory:
 		say("out of memory%s; --memory sets the limit", reason(o.status))
 	case o.status.Ending == execution.EndingOutputLimit:

@@ -159,7 +159,7 @@ func TestUsageMistakes(t *testing.T) {
 // A flag of docker's that has no place here is answered with what to do.
 func TestDockerFlagsAreExplained(t *testing.T) {
 	t.Parallel()
-	for _, flag := range []string{"--rm", "--privileged", "--cap-add", "--entrypoint", "-d", "-p", "--net", "--memory-swap", "--gpus"} {
+	for _, flag := range []string{"--rm", "--privileged", "--cap-add", "--entrypoint", "-p", "--net", "--memory-swap", "--gpus"} {
 		_, err := planOf(flag, "x")
 		if err == nil {
 			t.Errorf("%s is accepted", flag)

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -100,13 +99,7 @@ func (a *app) removeSandboxes(ctx context.Context, engine engine, names []string
 }
 
 func removeSandbox(ctx context.Context, engine engine, list []docker.Sandbox, name string, force bool) error {
-	// As Remove has it, a name goes before the start of an ID.
-	at := slices.IndexFunc(list, func(s docker.Sandbox) bool { return s.Name == name })
-	if at < 0 {
-		at = slices.IndexFunc(list, func(s docker.Sandbox) bool {
-			return len(name) >= 4 && (strings.HasPrefix(s.ID, name) || strings.HasPrefix(name, s.ID))
-		})
-	}
+	at := findSandbox(list, name)
 	if !force && at >= 0 && slices.Contains([]string{"running", "paused", "restarting"}, list[at].State) {
 		return fmt.Errorf("sandbox %s is %s, made by %s; to remove it nevertheless: pinfold rm --force %s",
 			name, list[at].State, list[at].Process, name)

@@ -32,7 +32,7 @@ const (
 )
 
 // A session is one sandbox and one command in it, from opening the backend to
-// the removal of the sandbox. One goroutine runs it; the others that it starts
+// the removal of the sandbox, or to leaving it where it was there before. One goroutine runs it; the others that it starts
 // are listed where they start.
 type session struct {
 	app     *app
@@ -40,9 +40,8 @@ type session struct {
 	signals *listener
 
 	stdout, stderr io.Writer // what the command gets
-	shown          []*displayWriter
-	outputs        []*output
-	captured       [2]execution.Capture
+	outlets
+	captured [2]execution.Capture
 
 	backend  execution.Context
 	handle   execution.Handle
@@ -65,24 +64,6 @@ func (s *session) openStreams() {
 	}
 }
 
-// outputTo makes w one that can be given up.
-func (s *session) outputTo(w io.Writer) io.Writer {
-	out := newOutput(w)
-	s.outputs = append(s.outputs, out)
-	return out
-}
-
-// shownOn puts a filter before w when it is a terminal.
-func (s *session) shownOn(w io.Writer) io.Writer {
-	out := s.outputTo(w)
-	if file, ok := w.(*os.File); !ok || !isTerminal(file) {
-		return out
-	}
-	display := &displayWriter{w: out}
-	s.shown = append(s.shown, display)
-	return display
-}
-
 // run does the whole of it. Whatever happens, the terminal is back in order
 // and the sandbox removed when it returns.
 func (s *session) run(ctx context.Context) (o outcome) {
@@ -91,8 +72,8 @@ func (s *session) run(ctx context.Context) (o outcome) {
 	defer func() {
 		s.total = time.Since(s.began)
 	}()
-	defer func() { o.undone = s.cleanUp(ctx) }()
-	defer s.closeOutputs()
+	defer func() { o.undone = s.cleanUp(ctx, len(o.status.Leftovers) > 0) }()
+	defer s.close()
 	defer s.restoreTerminal()
 
 	early, err := s.start(ctx)
@@ -102,17 +83,6 @@ func (s *session) run(ctx context.Context) (o outcome) {
 	o.status, o.err = s.attend(ctx, early)
 	o.code = endingCode(o.status, o.err)
 	return o
-}
-
-// closeOutputs ends what the outputs left open, such as a colour, and lets go
-// of them.
-func (s *session) closeOutputs() {
-	for _, display := range s.shown {
-		_ = display.Close() // The ending is known, and a terminal that fails now shows nothing anyway.
-	}
-	for _, out := range s.outputs {
-		out.close()
-	}
 }
 
 // notStarted is the outcome when there was no command.
@@ -151,7 +121,11 @@ func (s *session) begin(ctx context.Context) (err error) {
 		return err
 	}
 	spawning := time.Now()
-	s.handle, err = s.backend.Spawn(ctx, s.plan.spec)
+	if s.plan.attach != nil {
+		s.handle, err = s.plan.attach.enter(ctx, s.backend)
+	} else {
+		s.handle, err = s.backend.Spawn(ctx, s.plan.spec)
+	}
 	s.spawned = time.Since(spawning)
 	if err != nil {
 		return err
@@ -222,9 +196,7 @@ func (s *session) attend(ctx context.Context, early []execution.Signal) (executi
 		case w.killErr = <-w.killed:
 			w.drain = time.After(drainAfterKill)
 		case <-w.drain:
-			for _, out := range s.outputs {
-				out.giveUp()
-			}
+			s.giveUp()
 			w.last = time.After(drainAfterKill)
 		case <-w.last:
 			cancel()
@@ -323,14 +295,22 @@ func (s *session) resize(c *controls) {
 }
 
 // cleanUp removes what the session made, on a deadline of its own. With --keep
-// the sandbox stays.
-func (s *session) cleanUp(ctx context.Context) error {
+// the sandbox stays, and one that was attached to goes on without what the
+// command has left running.
+func (s *session) cleanUp(ctx context.Context, leftovers bool) error {
 	destroying := time.Now()
 	defer func() { s.destroyed = time.Since(destroying) }()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanupDeadline)
 	defer cancel()
 	var err error
-	if s.handle != nil {
+	switch {
+	case s.handle == nil:
+	case s.plan.attach != nil:
+		if leftovers && s.proc != nil {
+			err = s.proc.Kill(ctx) // They would stay with the sandbox, and belong to nobody.
+		}
+		err = errors.Join(err, leave(ctx, s.handle))
+	default:
 		err = s.handle.Destroy(ctx)
 	}
 	if s.backend != nil {

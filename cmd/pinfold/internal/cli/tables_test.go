@@ -40,6 +40,14 @@ type listing struct {
 func (l *listing) Images() images.Engine                          { return nil }
 func (l *listing) Close() error                                   { return nil }
 func (l *listing) List(context.Context) ([]docker.Sandbox, error) { return l.list, nil }
+func (l *listing) Collect(context.Context, docker.CollectOptions) ([]docker.Collected, error) {
+	return []docker.Collected{
+		{ID: "abc", Name: "one", Owner: "me@host", Removed: true, Reason: "left behind: it is exited"},
+		{ID: "def", Name: "two", Owner: "me@host", Reason: "its guest does not answer", Err: "engine on fire"},
+		{ID: "123", Name: "three", Owner: "me@host", Reason: "its guest lives"},
+	}, nil
+}
+
 func (l *listing) Remove(_ context.Context, name string) error {
 	if strings.HasPrefix(name, "no") {
 		return errors.New("not found: did you mean one?")
@@ -117,5 +125,29 @@ func TestDoctor(t *testing.T) {
 	var back docker.Report
 	if err := json.Unmarshal(app.out.Bytes(), &back); err != nil || len(back.Findings) != 2 || back.Runnable {
 		t.Errorf("%v in %s", err, &app.out)
+	}
+}
+
+// What was done is told of each sandbox, and what failed is an error.
+func TestCollected(t *testing.T) {
+	t.Parallel()
+	app := newTestApp(fake.Options{})
+	app.backends.engine = func(context.Context) (engine, error) { return &listing{}, nil }
+	if code := app.pinfold(t.Context(), "gc"); code != 125 {
+		t.Errorf("exit code %d, want 125", code)
+	}
+	want := "ID    NAME    OWNER     DONE      WHY\n" +
+		"abc   one     me@host   removed   left behind: it is exited\n" +
+		"def   two     me@host   failed    its guest does not answer\n" +
+		"123   three   me@host   left      its guest lives\n"
+	if app.out.String() != want {
+		t.Errorf("table is\n%s\nwant\n%s", &app.out, want)
+	}
+	if !strings.Contains(app.errors.String(), "removing def: engine on fire") {
+		t.Errorf("standard error is %q", &app.errors)
+	}
+	app.out.Reset()
+	if code := app.pinfold(t.Context(), "gc", "--dry-run"); code != 125 || !strings.Contains(app.out.String(), "to remove") {
+		t.Errorf("exit code %d, table is\n%s", code, &app.out)
 	}
 }
