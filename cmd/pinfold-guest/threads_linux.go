@@ -6,8 +6,9 @@ import (
 )
 
 // mostSpare is how many threads the guest has in reserve where the limit on
-// processes is the usual one or higher.
-const mostSpare = 64
+// processes is the usual one or higher: as many operations can be blocked in the
+// kernel at once. Each takes some 15 KiB.
+const mostSpare = 40
 
 // spareThreads is how many threads the guest is to have in reserve under a limit
 // on processes, which counts threads.
