@@ -18,8 +18,11 @@ import (
 const patience = time.Minute
 
 // hostVariable makes the test binary be a host that is about to be killed: its
-// value is the image to use.
-const hostVariable = "PINFOLD_DOCKER_TEST_HOST"
+// value is the image to use. hostRuntime is the runtime.
+const (
+	hostVariable = "PINFOLD_DOCKER_TEST_HOST"
+	hostRuntime  = "PINFOLD_DOCKER_TEST_RUNTIME"
+)
 
 // playHost spawns a sandbox, starts a task that counts and a command in the
 // foreground, tells the sandbox's ID, and waits to be killed.
@@ -30,7 +33,11 @@ func playHost(image string) error {
 	if err != nil {
 		return err
 	}
-	h, err := c.Spawn(ctx, execution.Spec{Image: image})
+	spec := execution.Spec{Image: image, Runtime: os.Getenv(hostRuntime)}
+	if spec.Runtime != "" {
+		spec.Relax = []execution.Relaxation{execution.RelaxPIDs}
+	}
+	h, err := c.Spawn(ctx, spec)
 	if err != nil {
 		return err
 	}
@@ -48,14 +55,14 @@ func playHost(image string) error {
 }
 
 // killedHost is the ID of a sandbox whose host was killed.
-func killedHost(t *testing.T) string {
+func killedHost(t *testing.T, runtime string) string {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
 	host := exec.CommandContext(t.Context(), self)
-	host.Env = append(os.Environ(), hostVariable+"="+world.shell)
+	host.Env = append(os.Environ(), hostVariable+"="+world.shell, hostRuntime+"="+runtime)
 	out, err := host.StdoutPipe()
 	if err != nil {
 		t.Fatal(err)
@@ -97,8 +104,17 @@ func attachTo(t *testing.T, c *Context, id string) execution.Handle {
 }
 
 func TestAttachAfterTheHostWasKilled(t *testing.T) {
-	c := newBackend(t)
-	h := attachTo(t, c, killedHost(t))
+	t.Run("runc", func(t *testing.T) { attachAfterKill(t, newBackend(t), "") })
+	t.Run("gVisor", func(t *testing.T) {
+		c := newBackend(t)
+		needGVisor(t, c)
+		attachAfterKill(t, c, "runsc")
+	})
+}
+
+func attachAfterKill(t *testing.T, c *Context, runtime string) {
+	t.Helper()
+	h := attachTo(t, c, killedHost(t, runtime))
 	if got, err := execution.ReadFile(t.Context(), h, "file", 0); string(got) != "kept" {
 		t.Errorf("the file holds %q, %v", got, err)
 	}
