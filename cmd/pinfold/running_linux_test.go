@@ -12,6 +12,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 )
@@ -243,4 +244,27 @@ func afterwards(t *testing.T, args ...string) ([]byte, error) {
 	cmd := exec.CommandContext(context.WithoutCancel(t.Context()), "/proc/self/exe", args...)
 	cmd.Env = append(os.Environ(), asPinfold+"=1")
 	return cmd.Output()
+}
+
+// What a terminal runs in a sandbox that stays ends with the terminal, also
+// when that is killed; tasks go on.
+func TestExecEndsWithItsHost(t *testing.T) {
+	t.Parallel()
+	requireEngine(t)
+	label, command, task := unique(t), unique(t), unique(t)
+	out, err := pinfold(t, "run", "-d", "-q", "--image", "minimal", "--label", "t="+label, "--", "sleep", task).Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removeLabelled(t, label) })
+	id := strings.TrimSpace(string(out))
+	run := launch(t, pinfold(t, "exec", id, "-c", "sleep "+command+" & echo ready; wait"))
+	run.out.expect(t, "ready", 1)
+	send(t, run, syscall.SIGKILL)
+	run.code(t)
+	goneSoon(t, command)
+	out, err = pinfold(t, "tasks", id).Output()
+	if err != nil || !strings.Contains(string(out), "running") {
+		t.Errorf("the task has ended: %v\n%s", err, out)
+	}
 }

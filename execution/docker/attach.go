@@ -136,13 +136,15 @@ func (c *Context) enter(ctx context.Context, h *handle, mode execution.AttachMod
 	if err != nil {
 		return err
 	}
-	h.client, err = guest.Attach(ctx, conn, mode, guest.Options{
+	opts := guest.Options{
 		Backend: Type, Handle: h.ID(),
-		Config:  guest.Config{Key: h.door.key, Lease: c.opts.Lease},
+		Config:  guest.Config{Key: h.door.key, Lease: c.opts.Lease, EndWithHost: c.opts.EndWithHost},
 		Explain: func(ctx context.Context, cause error) error { return c.explain(ctx, h.id, nil, cause) },
-		Redial:  func(ctx context.Context) (io.ReadWriteCloser, error) { return c.knock(ctx, h.id, h.door) },
-	})
-	if err != nil {
+	}
+	if !c.opts.EndWithHost {
+		opts.Redial = func(ctx context.Context) (io.ReadWriteCloser, error) { return c.knock(ctx, h.id, h.door) }
+	}
+	if h.client, err = guest.Attach(ctx, conn, mode, opts); err != nil {
 		return err
 	}
 	h.spec.Dir = h.client.Dir()

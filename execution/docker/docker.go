@@ -45,7 +45,8 @@ type Options struct {
 	Lease time.Duration
 
 	// EndWithHost ends a sandbox as soon as its guest sees that the host has
-	// gone, and not only when the lease has run out. It is for hosts that do not
+	// gone, and not only when the lease has run out; of one that was attached to,
+	// what this host runs in the foreground ends so. It is for hosts that do not
 	// come back.
 	EndWithHost bool
 

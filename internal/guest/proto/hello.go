@@ -49,7 +49,8 @@ type Config struct {
 	Detach bool
 
 	// EndWithHost makes the guest end as soon as it sees that the connection to
-	// its host has ended, and not only with the lease.
+	// its host has ended, and not only with the lease. Of a host that attaches
+	// it is that one's commands in the foreground that end so.
 	EndWithHost bool
 
 	// Lifetime and IdleTimeout are execution.Spec's.

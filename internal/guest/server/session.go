@@ -216,11 +216,14 @@ func (s *server) join(ctx context.Context, conn io.ReadWriteCloser, mode wire.Kn
 		return
 	}
 	one := s.open(ctx, conn, mode)
-	if _, err := one.greeting(ctx); err != nil {
+	cfg, err := one.greeting(ctx)
+	if err != nil {
 		one.mux.Fail(err)
 		return
 	}
-	one.survive()
+	if !cfg.EndWithHost {
+		one.survive()
+	}
 	one.mux.Answer(s.facts.Encode())
 }
 

@@ -80,7 +80,7 @@ returns their exit code and leaves nothing behind.`,
 	})
 	root.CompletionOptions.HiddenDefaultCmd = false
 	root.AddCommand(a.runCommand(), a.execCommand(), a.shellCommand(), a.tasksCommand(), a.logsCommand(),
-		a.waitCommand(), a.killCommand(), a.psCommand(), a.inspectCommand(), a.cpCommand(), a.rmCommand(), a.gcCommand(),
+		a.waitCommand(), a.killCommand(), a.psCommand(), a.inspectCommand(), a.statsCommand(), a.cpCommand(), a.rmCommand(), a.gcCommand(),
 		a.doctorCommand(), a.imagesCommand(), a.versionCommand())
 	return root
 }

@@ -13,7 +13,7 @@ import (
 )
 
 func (a *app) psCommand() *cobra.Command {
-	var asJSON bool
+	var asJSON, idsOnly bool
 	cmd := &cobra.Command{
 		Use:   "ps",
 		Short: "List the sandboxes on the engine",
@@ -24,23 +24,36 @@ func (a *app) psCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if asJSON {
+				switch {
+				case asJSON:
 					return writeJSON(a.stdout, append([]docker.Sandbox{}, list...)) // [] and not null
+				case idsOnly:
+					for _, s := range list {
+						if _, err := fmt.Fprintln(a.stdout, printable(s.ID)); err != nil {
+							return err
+						}
+					}
+					return nil
 				}
 				return a.printSandboxes(list, time.Now())
 			})
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().BoolVarP(&idsOnly, "quiet", "q", false, "print the IDs only")
 	return cmd
 }
 
 func (a *app) printSandboxes(list []docker.Sandbox, now time.Time) error {
 	var rows [][]string
 	for _, s := range list {
-		rows = append(rows, []string{s.ID, s.Name, s.Image, s.State, showAge(now.Sub(s.Created)), s.Owner, s.Process})
+		ends := ""
+		if !s.Expires.IsZero() {
+			ends = "in " + showAge(s.Expires.Sub(now))
+		}
+		rows = append(rows, []string{s.ID, s.Name, s.Image, s.State, showAge(now.Sub(s.Created)), ends, s.Owner, s.Process})
 	}
-	return writeTable(a.stdout, []string{"ID", "NAME", "IMAGE", "STATE", "AGE", "OWNER", "PROCESS"}, rows)
+	return writeTable(a.stdout, []string{"ID", "NAME", "IMAGE", "STATE", "AGE", "ENDS", "OWNER", "PROCESS"}, rows)
 }
 
 // showAge is a length of time in its largest unit.

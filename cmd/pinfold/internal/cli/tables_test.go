@@ -21,11 +21,11 @@ func TestSandboxTable(t *testing.T) {
 	now := time.Now()
 	err := app.printSandboxes([]docker.Sandbox{
 		{ID: "abc", Name: "one", Image: "img\x1b]0;x\x07\nforged", State: "running", Created: now.Add(-90 * time.Minute), Owner: "me@host", Process: "host:1:2"},
-		{ID: "def", Name: "two", Created: now.Add(-72 * time.Hour)},
+		{ID: "def", Name: "two", Created: now.Add(-72 * time.Hour), Expires: now.Add(time.Hour)},
 	}, now)
-	want := "ID    NAME   IMAGE                   STATE     AGE   OWNER     PROCESS\n" +
-		"abc   one    img\\x1b]0;x\\a\\nforged   running   1h    me@host   host:1:2\n" +
-		"def   two    -                       -         3d    -         -\n"
+	want := "ID    NAME   IMAGE                   STATE     AGE   ENDS    OWNER     PROCESS\n" +
+		"abc   one    img\\x1b]0;x\\a\\nforged   running   1h    -       me@host   host:1:2\n" +
+		"def   two    -                       -         3d    in 1h   -         -\n"
 	if err != nil || app.out.String() != want {
 		t.Errorf("%v, table is\n%s\nwant\n%s", err, &app.out, want)
 	}
