@@ -184,6 +184,39 @@ func TestAttachToWhatAnotherHostHolds(t *testing.T) {
 	}
 }
 
+// What becomes of a sandbox is told to who is attached to it as to who made it.
+func TestAttachedHostsAreToldOfPausesAndDeaths(t *testing.T) {
+	first, second := newBackend(t), newBackend(t)
+	h := spawn(t, first, execution.Spec{Image: world.shell, Detach: true, Lifetime: time.Hour})
+	if err := first.Close(); err != nil {
+		t.Fatal(err)
+	}
+	again := attachTo(t, second, h.ID())
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := world.plain.ContainerPause(ctx, h.ID()); err != nil {
+		t.Fatal(err)
+	}
+	for {
+		bounded, stop := context.WithTimeout(ctx, 100*time.Millisecond)
+		_, err := again.Stat(bounded, "/")
+		stop()
+		if errors.Is(err, execution.ErrPaused) {
+			break
+		}
+		if ctx.Err() != nil {
+			t.Fatalf("a paused sandbox: %v", err)
+		}
+	}
+	if err := errors.Join(world.plain.ContainerUnpause(ctx, h.ID()), world.plain.ContainerKill(ctx, h.ID(), "KILL")); err != nil {
+		t.Fatal(err)
+	}
+	<-again.Done()
+	if err := again.Err(); !errors.Is(err, execution.ErrLost) || !strings.Contains(err.Error(), "from outside") {
+		t.Errorf("a killed sandbox: %v", err)
+	}
+}
+
 func TestDetachedSandboxLivesAlone(t *testing.T) {
 	first, second := newBackend(t), newBackend(t)
 	h := spawn(t, first, execution.Spec{Image: world.shell, Detach: true, Lifetime: time.Hour})

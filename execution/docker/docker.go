@@ -134,7 +134,7 @@ func newContext(ctx context.Context, e engine, opts Options, env environment) (*
 	}
 	c.caps = info.capabilities(e.local())
 	c.caps.StorageLimit = c.caps.StorageLimit || probeStorage(ctx, e, info)
-	c.watch = newWatcher(e, labelContext+"="+c.id)
+	c.watch = newWatcher(e, labelVersion+"="+labelsVersion)
 	c.watch.created = c.created
 	c.collectAtStart(ctx)
 	return c, nil

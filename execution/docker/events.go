@@ -11,8 +11,8 @@ import (
 	"github.com/pinfold-dev/pinfold/execution"
 )
 
-// A watcher follows what the engine tells of the containers of one Context,
-// with one subscription for all of them. It starts with the first container
+// A watcher follows what the engine tells of Pinfold's containers, with one
+// subscription for all that a Context has made or is attached to. It starts with the first container
 // and ends with stop.
 type watcher struct {
 	engine  engine
