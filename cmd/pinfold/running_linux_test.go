@@ -136,7 +136,14 @@ func gone(t *testing.T, word string) {
 // goneSoon is gone for what ends only after pinfold has been killed.
 func goneSoon(t *testing.T, word string) {
 	t.Helper()
-	await(func() bool { return len(alive(t, word)) == 0 })
+	// A process that is between two programs may be missed by one look.
+	seen := 0
+	await(func() bool {
+		if seen++; len(alive(t, word)) > 0 {
+			seen = 0
+		}
+		return seen > 3
+	})
 	gone(t, word)
 }
 
