@@ -277,11 +277,8 @@ func TestACreationThatIsGivenUpLeavesNothing(t *testing.T) {
 		if done[events.ActionCreate] == 0 || done[events.ActionDestroy] == 0 {
 			return errorf("the events are %v", done)
 		}
-		return nil
+		return noneLeft(t, d) // the first sandbox may have been the one that was destroyed
 	})
-	if err := noneLeft(t, d); err != nil {
-		t.Error(err)
-	}
 }
 
 // wedgeTime is when a call counts as hung although the engine is stuck. Each

@@ -7,10 +7,9 @@ import (
 	"github.com/pinfold-dev/pinfold/execution"
 )
 
-// A sandbox that is to be kept ends with its handle, all that ran in it too,
-// and stays with its files until it is removed.
-func TestKeep(t *testing.T) {
-	t.Parallel()
+// newKeeper is a Context that keeps its sandboxes. The test closes it.
+func newKeeper(t *testing.T) *Context {
+	t.Helper()
 	needEngine(t)
 	opts := testOptions()
 	opts.Keep = true
@@ -18,6 +17,14 @@ func TestKeep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	return c
+}
+
+// A sandbox that is to be kept ends with its handle, all that ran in it too,
+// and stays with its files until it is removed.
+func TestKeep(t *testing.T) {
+	t.Parallel()
+	c := newKeeper(t)
 	h := spawn(t, c, execution.Spec{})
 	shell(t, h, "echo evidence >found; sleep 1000 &")
 	for range 2 {
@@ -53,13 +60,7 @@ func TestKeep(t *testing.T) {
 // Remove removes what a Context keeps also while its handle lives.
 func TestRemoveOfWhatIsKept(t *testing.T) {
 	t.Parallel()
-	needEngine(t)
-	opts := testOptions()
-	opts.Keep = true
-	c, err := New(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newKeeper(t)
 	defer func() {
 		if err := c.Close(); err != nil {
 			t.Error(err)
@@ -83,13 +84,7 @@ func TestRemoveOfWhatIsKept(t *testing.T) {
 // One that somebody else has removed is no longer owed to anybody.
 func TestDestroyOfWhatWasToBeKeptAndIsGone(t *testing.T) {
 	t.Parallel()
-	needEngine(t)
-	opts := testOptions()
-	opts.Keep = true
-	c, err := New(t.Context(), opts)
-	if err != nil {
-		t.Fatal(err)
-	}
+	c := newKeeper(t)
 	h, err := c.Spawn(t.Context(), execution.Spec{})
 	if err != nil {
 		t.Fatal(err)

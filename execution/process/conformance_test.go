@@ -12,15 +12,21 @@ import (
 	"github.com/pinfold-dev/pinfold/execution/executiontest"
 )
 
+// newForKit makes a Context that the kit closes.
+func newForKit(tb testing.TB) *Context {
+	tb.Helper()
+	c, err := New(Options{Dir: tb.TempDir()})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return c
+}
+
 func TestConformance(t *testing.T) {
 	executiontest.Run(t, executiontest.Harness{
 		New: func(tb testing.TB) execution.Context {
 			tb.Helper()
-			c, err := New(Options{Dir: tb.TempDir()})
-			if err != nil {
-				tb.Fatal(err)
-			}
-			return c
+			return newForKit(tb)
 		},
 		Large: !testing.Short() && os.Getenv("PINFOLD_TEST_LARGE") != "",
 		Alive: func(_ testing.TB, _ execution.Handle, pid int) bool {

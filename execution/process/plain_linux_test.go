@@ -17,10 +17,7 @@ func TestPlainConformance(t *testing.T) {
 	executiontest.Run(t, executiontest.Harness{
 		New: func(tb testing.TB) execution.Context {
 			tb.Helper()
-			c, err := New(Options{Dir: tb.TempDir()})
-			if err != nil {
-				tb.Fatal(err)
-			}
+			c := newForKit(tb)
 			c.launcher.close()
 			c.launcher = plainLauncher{}
 			return c
@@ -37,10 +34,7 @@ func TestMarkedConformance(t *testing.T) {
 	executiontest.Run(t, executiontest.Harness{
 		New: func(tb testing.TB) execution.Context {
 			tb.Helper()
-			c, err := New(Options{Dir: tb.TempDir()})
-			if err != nil {
-				tb.Fatal(err)
-			}
+			c := newForKit(tb)
 			c.launcher.(*supervisors).tags = newTags(false)
 			return c
 		},
