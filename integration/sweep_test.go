@@ -95,6 +95,11 @@ func (s *suite) leftovers(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	for _, c := range containers {
+		if c.State == "removing" {
+			if _, err := s.engine.ContainerInspect(ctx, c.ID); cerrdefs.IsNotFound(err) {
+				continue // Docker 20.10 goes on listing some that it has removed.
+			}
+		}
 		// Sandboxes by their label or owner, helpers by their image.
 		if strings.HasPrefix(c.Labels[runLabel], s.id) || strings.Contains(c.Image, s.id) || ownedByUs(c.Labels) {
 			left = append(left, fmt.Sprintf("container %.12s %v of %s: %s", c.ID, c.Names, c.Image, c.Status))

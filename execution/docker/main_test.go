@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 	"github.com/docker/docker/api/types/image"
 	"github.com/docker/docker/client"
@@ -181,6 +182,11 @@ func ours(ctx context.Context) ([]string, error) {
 	all, err := world.plain.ContainerList(ctx, container.ListOptions{All: true, Filters: labelFilter([]string{labelProcess + "=" + processID()})})
 	var ids []string
 	for _, c := range all {
+		if c.State == "removing" {
+			if _, err := world.plain.ContainerInspect(ctx, c.ID); cerrdefs.IsNotFound(err) {
+				continue // Docker 20.10 goes on listing some that it has removed.
+			}
+		}
 		ids = append(ids, shortID(c.ID))
 	}
 	return ids, err

@@ -178,6 +178,9 @@ func (m *moby) list(ctx context.Context, labels ...string) ([]containerSummary, 
 	})
 	summaries := make([]containerSummary, 0, len(got))
 	for _, c := range got {
+		if c.State == "removing" && !m.exists(ctx, c.ID) {
+			continue // Docker 20.10 goes on listing some that it has removed.
+		}
 		s := containerSummary{
 			ID: c.ID, Image: c.Image, State: c.State, Status: c.Status,
 			Created: time.Unix(c.Created, 0), Labels: c.Labels,
@@ -188,6 +191,12 @@ func (m *moby) list(ctx context.Context, labels ...string) ([]containerSummary, 
 		summaries = append(summaries, s)
 	}
 	return summaries, err
+}
+
+// exists reports whether a container is there, as far as can be told.
+func (m *moby) exists(ctx context.Context, id string) bool {
+	_, err := m.inspect(ctx, id)
+	return !errors.Is(err, execution.ErrNotFound)
 }
 
 func (m *moby) remove(ctx context.Context, id string) error {

@@ -63,9 +63,10 @@ func (one *session) survive() {
 	})
 }
 
-// part tells the host why the session ends, and ends it.
+// part ends the session, and tells the host why when nobody else could: of a
+// signal or a removal it hears from the engine, which knows more.
 func (one *session) part(err error) {
-	if !errors.Is(err, ErrShutdown) && !one.broken.Load() {
+	if (IsEnd(err) || errors.Is(err, errReplaced)) && !one.broken.Load() {
 		one.mux.Farewell(err)
 	}
 	one.mux.Fail(err)
