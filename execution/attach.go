@@ -36,7 +36,8 @@ type AttachMode string
 // The ways to attach.
 const (
 	// AttachExclusive is refused with ErrConflict while somebody holds the
-	// sandbox, and refuses others.
+	// sandbox, and refuses others. Who has no connection to it at that moment
+	// does not hold it.
 	AttachExclusive AttachMode = ""
 
 	// AttachTakeOver ends what other hosts run in the foreground: their
@@ -51,7 +52,8 @@ const (
 // A Detacher is a [Handle] whose sandbox can be left alone.
 type Detacher interface {
 	// Detach lets go of the sandbox without ending it. Commands in the
-	// foreground end, tasks go on. It then lives until its lease runs out, or
+	// foreground end; tasks, and what ended commands have left behind, go on.
+	// It then lives until its lease runs out, or
 	// where it was spawned with Spec.Detach until its lifetime does. The
 	// handle's later calls fail with ErrClosed.
 	Detach(ctx context.Context) error

@@ -32,6 +32,14 @@ type daemon struct {
 // where that cannot be.
 func startDaemon(t *testing.T, args ...string) *daemon {
 	t.Helper()
+	d := newDaemon(t, args...)
+	d.start(t)
+	return d
+}
+
+// newDaemon is one that has not been started.
+func newDaemon(t *testing.T, args ...string) *daemon {
+	t.Helper()
 	need(t)
 	if os.Geteuid() != 0 {
 		t.Skip("an engine of the test's own takes root")
@@ -51,7 +59,6 @@ func startDaemon(t *testing.T, args ...string) *daemon {
 	if d.client, err = client.NewClientWithOpts(client.WithHost(d.host), client.WithAPIVersionNegotiation()); err != nil {
 		t.Fatal(err)
 	}
-	d.start(t)
 	return d
 }
 

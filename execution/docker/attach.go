@@ -68,6 +68,19 @@ func (c *Context) knock(ctx context.Context, id string, d door) (io.ReadWriteClo
 	return newStream(raw), nil
 }
 
+// guestOptions is how to talk to the guest of h, whose stream is set if it has
+// one.
+func (c *Context) guestOptions(h *handle, cfg guest.Config) guest.Options {
+	opts := guest.Options{
+		Backend: Type, Handle: h.ID(), Config: cfg,
+		Explain: func(ctx context.Context, cause error) error { return c.explain(ctx, h.id, h.stream, cause) },
+	}
+	if !cfg.EndWithHost {
+		opts.Redial = func(ctx context.Context) (io.ReadWriteCloser, error) { return c.knock(ctx, h.id, h.door) }
+	}
+	return opts
+}
+
 // guestConfig is what the guest of a new sandbox is told.
 func (c *Context) guestConfig(h *handle, env []string) guest.Config {
 	return guest.Config{
@@ -136,14 +149,7 @@ func (c *Context) enter(ctx context.Context, h *handle, mode execution.AttachMod
 	if err != nil {
 		return err
 	}
-	opts := guest.Options{
-		Backend: Type, Handle: h.ID(),
-		Config:  guest.Config{Key: h.door.key, Lease: c.opts.Lease, EndWithHost: c.opts.EndWithHost},
-		Explain: func(ctx context.Context, cause error) error { return c.explain(ctx, h.id, nil, cause) },
-	}
-	if !c.opts.EndWithHost {
-		opts.Redial = func(ctx context.Context) (io.ReadWriteCloser, error) { return c.knock(ctx, h.id, h.door) }
-	}
+	opts := c.guestOptions(h, guest.Config{Key: h.door.key, EndWithHost: c.opts.EndWithHost})
 	if h.client, err = guest.Attach(ctx, conn, mode, opts); err != nil {
 		return err
 	}
@@ -156,20 +162,11 @@ func (c *Context) enter(ctx context.Context, h *handle, mode execution.AttachMod
 func specOf(found containerSummary) execution.Spec {
 	spec := execution.Spec{
 		Image: found.Labels[labelImage], User: found.Labels[labelUser],
-		Detach: found.Labels[labelDetach] == "true",
+		Detach: found.Labels[labelDetach] == "true", Lifetime: parseDuration(found.Labels[labelLife]),
+		Labels: userLabels(found.Labels),
 	}
-	spec.Lifetime = parseDuration(found.Labels[labelLife])
 	if len(found.Names) > 0 {
 		spec.Name = found.Names[0]
-	}
-	for name, value := range found.Labels {
-		if isOwn(name) {
-			continue
-		}
-		if spec.Labels == nil {
-			spec.Labels = map[string]string{}
-		}
-		spec.Labels[name] = value
 	}
 	return spec
 }

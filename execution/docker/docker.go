@@ -41,7 +41,8 @@ type Options struct {
 	Owner string
 
 	// Lease is how long a sandbox lives on when nothing is heard of its host;
-	// 0 is a minute.
+	// 0 is a minute, and less than a second is refused. The host renews it
+	// three times as often. One that is attached to keeps the lease that it has.
 	Lease time.Duration
 
 	// EndWithHost ends a sandbox as soon as its guest sees that the host has
@@ -107,6 +108,9 @@ func New(ctx context.Context, opts Options) (*Context, error) {
 	return nil, &execution.Error{Op: "connect to the engine", Backend: Type, Err: err}
 }
 
+// minLease leaves a host that is held up for a moment the time to renew it.
+const minLease = time.Second
+
 func newContext(ctx context.Context, e engine, opts Options, env environment) (*Context, error) {
 	info, err := e.info(ctx)
 	if err != nil {
@@ -119,8 +123,11 @@ func newContext(ctx context.Context, e engine, opts Options, env environment) (*
 	if opts.Image == "" {
 		opts.Image = images.Sandbox
 	}
-	if opts.Lease <= 0 {
+	switch {
+	case opts.Lease == 0:
 		opts.Lease = guest.DefaultLease
+	case opts.Lease < minLease:
+		return nil, fmt.Errorf("%w: a lease of %v: want at least %v", execution.ErrInvalid, opts.Lease, minLease)
 	}
 	if opts.Owner == "" {
 		opts.Owner = processOwner()

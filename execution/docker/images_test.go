@@ -3,6 +3,7 @@ package docker
 import (
 	"context"
 	"errors"
+	"maps"
 	"sync"
 	"testing"
 
@@ -78,19 +79,9 @@ func TestDerivedImageIsMadeOnce(t *testing.T) {
 // An image's volumes go with the sandbox, and its own settings change nothing.
 func TestAnonymousVolumesAreNotLeft(t *testing.T) {
 	c := newBackend(t)
-	made, err := world.plain.ContainerCreate(t.Context(), &container.Config{Image: world.shell, Cmd: []string{"true"}}, nil, nil, nil, "")
-	if err != nil {
-		t.Fatal(err)
-	}
-	ref := world.shell + "-volumes"
-	_, err = world.plain.ContainerCommit(t.Context(), made.ID, container.CommitOptions{Reference: ref, Changes: []string{
+	ref := changedImage(t, "volumes",
 		`VOLUME ["/data", "/workspace"]`, `ENTRYPOINT ["/bin/false"]`, `CMD ["x"]`, `USER worker`, `WORKDIR /nowhere`,
-		`HEALTHCHECK CMD /bin/false`, `ENV FROM_IMAGE=yes`,
-	}})
-	if err := errors.Join(err, world.plain.ContainerRemove(t.Context(), made.ID, container.RemoveOptions{})); err != nil {
-		t.Fatal(err)
-	}
-	defer removeWithDerived(t, ref)
+		`HEALTHCHECK CMD /bin/false`, `ENV FROM_IMAGE=yes`)
 	h := spawn(t, c, execution.Spec{Image: ref})
 	info, err := world.plain.ContainerInspect(t.Context(), h.ID())
 	if err != nil {
@@ -115,6 +106,44 @@ func TestAnonymousVolumesAreNotLeft(t *testing.T) {
 	if volumes == 0 {
 		t.Error("there was no volume to look for")
 	}
+}
+
+// An image is anybody's, so that what it says of itself is nothing that its
+// sandboxes are known by.
+func TestImagesDoNotLabelSandboxes(t *testing.T) {
+	c := newBackend(t)
+	ref := changedImage(t, "labels", "LABEL vendor=x "+labelKeep+"=true "+labelDetach+"=true "+labelLife+"=9000h "+
+		labelKey+"=00 "+labelProcess+"=x "+labelOwner+"=x "+labelContext+"=x "+labelVersion+"=0 "+labelLease+"=1ns "+
+		labelLabels+`='["vendor"]'`)
+	h := spawn(t, c, execution.Spec{Image: ref, Labels: map[string]string{"mine": "yes"}})
+	summary, err := c.find(t.Context(), h.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := c.newSandbox(summary)
+	if s.Detach || !s.Expires.IsZero() || !s.Mine || s.Process != processID() || s.Owner != c.opts.Owner ||
+		!maps.Equal(s.Labels, map[string]string{"mine": "yes"}) {
+		t.Errorf("got %+v", s)
+	}
+	if got := summary.Labels[labelKeep]; got == "true" {
+		t.Error("the image has it kept")
+	}
+}
+
+// changedImage is an image like the usual one but for some changes.
+func changedImage(t *testing.T, name string, changes ...string) (ref string) {
+	t.Helper()
+	made, err := world.plain.ContainerCreate(t.Context(), &container.Config{Image: world.shell, Cmd: []string{"true"}}, nil, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref = world.shell + "-" + name
+	_, err = world.plain.ContainerCommit(t.Context(), made.ID, container.CommitOptions{Reference: ref, Changes: changes})
+	if err := errors.Join(err, world.plain.ContainerRemove(t.Context(), made.ID, container.RemoveOptions{})); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { removeWithDerived(t, ref) })
+	return ref
 }
 
 func removeWithDerived(t *testing.T, ref string) {

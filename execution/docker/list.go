@@ -43,7 +43,7 @@ func (c *Context) newSandbox(f containerSummary) Sandbox {
 	s := Sandbox{
 		ID: shortID(f.ID), Image: f.Labels[labelImage], State: f.State, Status: f.Status, Created: f.Created,
 		Owner: f.Labels[labelOwner], Process: f.Labels[labelProcess], Mine: f.Labels[labelContext] == c.id,
-		Detach: f.Labels[labelDetach] == "true", Labels: map[string]string{},
+		Detach: f.Labels[labelDetach] == "true", Labels: userLabels(f.Labels),
 	}
 	if life := parseDuration(f.Labels[labelLife]); life > 0 {
 		s.Expires = f.Created.Add(life)
@@ -51,16 +51,8 @@ func (c *Context) newSandbox(f containerSummary) Sandbox {
 	if len(f.Names) > 0 {
 		s.Name = f.Names[0]
 	}
-	for name, value := range f.Labels {
-		if !isOwn(name) {
-			s.Labels[name] = value
-		}
-	}
 	return s
 }
-
-// isOwn reports whether a label is one of Pinfold's.
-func isOwn(label string) bool { return strings.HasPrefix(label, execution.LabelPrefix) }
 
 // parseDuration reads a label; 0 is none that makes sense.
 func parseDuration(text string) time.Duration {

@@ -178,7 +178,7 @@ func (m *moby) list(ctx context.Context, labels ...string) ([]containerSummary, 
 	})
 	summaries := make([]containerSummary, 0, len(got))
 	for _, c := range got {
-		if c.State == "removing" && !m.exists(ctx, c.ID) {
+		if (c.State == container.StateRemoving || c.State == container.StateDead) && !m.exists(ctx, c.ID) {
 			continue // Docker 20.10 goes on listing some that it has removed.
 		}
 		s := containerSummary{

@@ -6,6 +6,8 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"maps"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -27,6 +29,7 @@ const (
 	labelUser    = execution.LabelPrefix + "user"    // the user of the commands, as "uid:gid"
 	labelDetach  = execution.LabelPrefix + "detach"  // "true": it lives without a host
 	labelLife    = execution.LabelPrefix + "life"    // Spec.Lifetime, as Go writes it
+	labelLabels  = execution.LabelPrefix + "labels"  // the names in Spec.Labels, as a JSON list
 	labelKeep    = execution.LabelPrefix + "keep"    // "true": it is to stay, stopped, when its host has gone
 
 	labelDerived = execution.LabelPrefix + "derived" // key of a derived image, or of its builder
@@ -44,7 +47,8 @@ func newID() string {
 	return hex.EncodeToString(b[:])
 }
 
-// containerLabels are all labels of a sandbox.
+// containerLabels are all labels of a sandbox. Each of ours is set, since an
+// image, which is anybody's, hands its own labels on to its containers.
 func (c *Context) containerLabels(spec execution.Spec) map[string]string {
 	labels := maps.Clone(spec.Labels)
 	if labels == nil {
@@ -62,28 +66,41 @@ func (c *Context) containerLabels(spec execution.Spec) map[string]string {
 		labelImage:   spec.Image,
 		labelKey:     hex.EncodeToString(newKey()),
 		labelUser:    spec.User,
+		labelDetach:  strconv.FormatBool(spec.Detach),
+		labelLife:    spec.Lifetime.String(),
+		labelKeep:    strconv.FormatBool(c.opts.Keep),
+		labelLabels:  jsonText(slices.Sorted(maps.Keys(spec.Labels))),
 	})
-	if spec.Detach {
-		labels[labelDetach] = "true"
-	}
-	if spec.Lifetime > 0 {
-		labels[labelLife] = spec.Lifetime.String()
-	}
-	if c.opts.Keep {
-		labels[labelKeep] = "true"
-	}
 	return labels
+}
+
+// jsonText is for what never fails to marshal.
+func jsonText(v any) string {
+	data, err := json.Marshal(v)
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+// userLabels are Spec.Labels of a sandbox: not ours, and not its image's.
+func userLabels(labels map[string]string) map[string]string {
+	var names []string
+	_ = json.Unmarshal([]byte(labels[labelLabels]), &names) // else somebody else made it, with none
+	own := make(map[string]string, len(names))
+	for _, name := range names {
+		if value, ok := labels[name]; ok {
+			own[name] = value
+		}
+	}
+	return own
 }
 
 // specDigest identifies what was asked for. The environment stays out of it,
 // since a digest of a short secret can be guessed.
 func specDigest(spec execution.Spec) string {
 	spec.Env = nil
-	data, err := json.Marshal(spec)
-	if err != nil {
-		return "" // Nothing in a Spec fails to marshal.
-	}
-	sum := sha256.Sum256(data)
+	sum := sha256.Sum256([]byte(jsonText(spec)))
 	return hex.EncodeToString(sum[:])
 }
 

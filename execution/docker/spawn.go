@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"slices"
 	"strings"
@@ -235,12 +234,7 @@ func (c *Context) open(ctx context.Context, h *handle, env []string, home string
 	if home != "" {
 		env = append([]string{"HOME=" + home}, env...)
 	}
-	h.client, err = guest.Dial(ctx, h.stream, guest.Options{
-		Backend: Type, Handle: h.ID(),
-		Config:  c.guestConfig(h, env),
-		Explain: func(ctx context.Context, cause error) error { return c.explain(ctx, h.id, h.stream, cause) },
-		Redial:  func(ctx context.Context) (io.ReadWriteCloser, error) { return c.knock(ctx, h.id, h.door) },
-	})
+	h.client, err = guest.Dial(ctx, h.stream, c.guestOptions(h, c.guestConfig(h, env)))
 	if err != nil {
 		return err
 	}

@@ -52,7 +52,7 @@ func Dial(ctx context.Context, conn io.ReadWriteCloser, opts Options) (*Client, 
 	life, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	c := &Client{
 		backend: opts.Backend, handle: opts.Handle, explain: opts.Explain, cancel: cancel,
-		redial: opts.Redial, key: opts.Config.Key, lease: withDefault(opts.Config.Lease, DefaultLease),
+		redial: opts.Redial, key: opts.Config.Key,
 		breaks: make(chan error, 1),
 	}
 	if _, err := rand.Read(c.session[:]); err != nil {
@@ -70,7 +70,9 @@ func Dial(ctx context.Context, conn io.ReadWriteCloser, opts Options) (*Client, 
 		c.watching.Go(func() { c.reconnectAll(life) })
 	}
 	c.watching.Go(func() {
-		c.watch(life, withDefault(opts.Heartbeat, DefaultHeartbeat), withDefault(opts.Silence, DefaultSilence))
+		// The lease is what the guest says it is.
+		renew := max(min(DefaultHeartbeat, c.lease/3), minHeartbeat)
+		c.watch(life, withDefault(opts.Heartbeat, renew), withDefault(opts.Silence, DefaultSilence))
 	})
 	return c, nil
 }
@@ -98,6 +100,7 @@ func (c *Client) greet(ctx context.Context, cfg Config) error {
 		return failure.Err(c.backend, c.handle)
 	}
 	c.facts = *facts
+	c.lease = withDefault(facts.Lease, DefaultLease)
 	return nil
 }
 

@@ -44,6 +44,10 @@ const (
 	// lives: then it is lost all the same.
 	maxSilences = 5
 
+	// minHeartbeat keeps a guest that tells of a lease of no time from keeping
+	// its host busy.
+	minHeartbeat = 50 * time.Millisecond
+
 	// explainDeadline bounds one call of Explain.
 	explainDeadline = 15 * time.Second
 )
@@ -78,7 +82,7 @@ type Options struct {
 	Redial func(ctx context.Context) (io.ReadWriteCloser, error)
 
 	// Heartbeat is how often the guest is asked whether it lives; 0 means
-	// DefaultHeartbeat. Silence is how long it may say nothing at all; 0
+	// DefaultHeartbeat, or a third of the lease where that is less. Silence is how long it may say nothing at all; 0
 	// means DefaultSilence.
 	Heartbeat, Silence time.Duration
 }

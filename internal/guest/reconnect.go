@@ -146,6 +146,8 @@ func (c *Client) resume(life context.Context) error {
 	case err == nil && answer.Status == wire.KnockReplaced:
 		c.replaced.Store(true)
 		err = lost(errors.New(proto.Replaced))
+	case err == nil && answer.Status == wire.KnockExpired:
+		err = lost(errors.New(proto.Expired))
 	case err == nil && answer.Status != wire.KnockOK:
 		err = lost(wire.Violation("answer %d to a knock", answer.Status))
 	case err == nil:

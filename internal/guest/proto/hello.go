@@ -10,8 +10,11 @@ import (
 // DefaultLease is the lease of a Config that has none.
 const DefaultLease = 60 * time.Second
 
-// Replaced is what a guest says to a host when another one has taken over.
-const Replaced = "another host has taken over"
+// Why a session has ended, though its guest lives.
+const (
+	Replaced = "another host has taken over"
+	Expired  = "the guest has not heard of its host for as long as the lease"
+)
 
 // Config is what a guest is told when it is greeted. It travels over the
 // stream only, so that nothing of it shows in what an engine tells of the
@@ -75,6 +78,8 @@ type Facts struct {
 	CapInheritable, CapPermitted, CapEffective, CapBounding, CapAmbient uint64
 
 	Limits CgroupLimits
+
+	Lease time.Duration // in force: Config.Lease of the first host
 }
 
 // CgroupLimits are limits as read from the cgroup files inside. In each,
@@ -146,6 +151,7 @@ func (f *Facts) Encode() []byte {
 	for _, limit := range f.Limits.all() {
 		e.int(*limit)
 	}
+	e.int(int64(f.Lease))
 	return e.b
 }
 
@@ -173,6 +179,7 @@ func DecodeFacts(b []byte) (*Facts, *Failure, error) {
 	for _, limit := range f.Limits.all() {
 		*limit = d.int(UnknownLimit, math.MaxInt64)
 	}
+	f.Lease = d.duration()
 	return f, nil, d.end()
 }
 

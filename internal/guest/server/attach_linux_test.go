@@ -9,6 +9,7 @@ import (
 	"net"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 	"time"
 
@@ -366,6 +367,83 @@ func TestLeaseOfAHostThatDied(t *testing.T) {
 	}
 	if _, err := s.door.knock(t.Context()); !errors.Is(err, net.ErrClosed) {
 		t.Errorf("somebody still listens: %v", err)
+	}
+}
+
+// Who has nothing to say renews the lease all the same, also one that somebody
+// else has set.
+func TestQuietHostsKeepTheirLease(t *testing.T) {
+	s, c := newStation(t, guest.Config{Lease: 300 * time.Millisecond})
+	time.Sleep(time.Second)
+	if _, err := c.Stat(t.Context(), "/"); err != nil {
+		t.Fatal(err)
+	}
+	s.cfg.Lease = time.Hour
+	other, err := s.attach(t, execution.AttachTakeOver)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(time.Second)
+	if _, err := other.Stat(t.Context(), "/"); err != nil {
+		t.Error(err)
+	}
+}
+
+// What a host ran in the foreground ends with its lease, also in a sandbox that
+// lives on.
+func TestCommandsEndWithTheLeaseOfTheirHost(t *testing.T) {
+	s, c := newStation(t, guest.Config{Lease: 300 * time.Millisecond, Detach: true})
+	_ = c.Close()
+	mortal, err := s.attach(t, execution.AttachShared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	told, tells := io.Pipe()
+	if _, err := mortal.Start(t.Context(), execution.Command{Shell: "echo $$; exec sleep 1000", Stdout: tells}); err != nil {
+		t.Fatal(err)
+	}
+	var pid int
+	if _, err := fmt.Fscan(told, &pid); err != nil {
+		t.Fatal(err)
+	}
+	s.cut()
+	for end := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("the command outlives the lease of its host")
+		}
+	}
+	if _, err := s.attach(t, execution.AttachExclusive); err != nil {
+		t.Errorf("the sandbox: %v", err)
+	}
+}
+
+// Who shares a sandbox and has lost the connection for a moment is not put out
+// by others who share it.
+func TestSharersDoNotPutEachOtherOut(t *testing.T) {
+	s, c := newStation(t, guest.Config{})
+	_ = c.Close()
+	conn, err := s.redial(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	opts := s.options()
+	gate := make(chan struct{})
+	opts.Redial = func(ctx context.Context) (io.ReadWriteCloser, error) {
+		<-gate
+		return s.redial(ctx)
+	}
+	first, err := guest.Attach(t.Context(), conn, execution.AttachShared, opts)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = first.Close() })
+	s.cut()
+	if _, err := s.attach(t, execution.AttachShared); err != nil {
+		t.Fatal(err)
+	}
+	close(gate)
+	if _, err := first.Stat(t.Context(), "/"); err != nil {
+		t.Error(err)
 	}
 }
 

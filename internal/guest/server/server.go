@@ -136,7 +136,7 @@ func (s *server) run(ctx context.Context, first *session) error {
 	}
 	close(s.ready)
 	s.facts = s.opts.Facts()
-	s.facts.Dir = s.handle.Dir()
+	s.facts.Dir, s.facts.Lease = s.handle.Dir(), s.cfg.Lease
 	first.mux.Answer(s.facts.Encode())
 	return s.keep(ctx)
 }
@@ -225,6 +225,7 @@ func (s *server) keep(ctx context.Context) error {
 			if err := c.count(s.heard(), s.isBusy()); err != nil {
 				return err
 			}
+			s.dropSilent(int64(s.cfg.Lease / c.tick))
 		}
 	}
 }
@@ -236,6 +237,18 @@ func (s *server) heard() bool {
 		heard = one.heard() || heard
 	}
 	return heard
+}
+
+// dropSilent ends the sessions of hosts that have been silent for more ticks
+// than their lease has: what those run in the foreground ends with it, also
+// where the guest lives on.
+func (s *server) dropSilent(ticks int64) {
+	for _, one := range s.all() {
+		if one.quiet.Load() > ticks && one.mux.Err() == nil {
+			one.part(errExpired)
+			s.crew.Go(func() { one.mux.Close(errExpired) }) // which waits for a kill
+		}
+	}
 }
 
 // isBusy reports whether something runs, or was asked since the last call.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -32,10 +33,10 @@ type session struct {
 // open begins a session on a connection.
 func (s *server) open(ctx context.Context, conn io.ReadWriteCloser, mode wire.KnockMode) *session {
 	one := &session{server: s, mode: mode, processes: map[uint64]execution.Process{}}
+	one.mux = wire.New(ctx, conn, wire.Config{Serve: one.serve})
 	s.mu.Lock()
 	s.sessions[one] = struct{}{}
 	s.mu.Unlock()
-	one.mux = wire.New(ctx, conn, wire.Config{Serve: one.serve})
 	s.crew.Go(func() {
 		<-one.mux.Done()
 		s.mu.Lock()
@@ -66,7 +67,7 @@ func (one *session) survive() {
 // part ends the session, and tells the host why when nobody else could: of a
 // signal or a removal it hears from the engine, which knows more.
 func (one *session) part(err error) {
-	if (IsEnd(err) || errors.Is(err, errReplaced)) && !one.broken.Load() {
+	if (IsEnd(err) || errors.Is(err, errReplaced) || errors.Is(err, errExpired)) && !one.broken.Load() {
 		one.mux.Farewell(err)
 	}
 	one.mux.Fail(err)
@@ -198,12 +199,19 @@ func (s *server) resume(conn io.ReadWriteCloser, knock wire.Knock, answer func(w
 		_ = conn.Close()
 		return
 	}
-	_ = answer(wire.KnockAnswer{Status: wire.KnockReplaced}) // it finds out
+	status := wire.KnockExpired
+	if slices.ContainsFunc(s.all(), (*session).isHeld) {
+		status = wire.KnockReplaced
+	}
+	_ = answer(wire.KnockAnswer{Status: status}) // it finds out
 	_ = conn.Close()
 }
 
-// errReplaced is what a host is told whose sandbox another one has taken.
-var errReplaced = errors.New(proto.Replaced)
+// What a host is told whose session has ended.
+var (
+	errReplaced = errors.New(proto.Replaced)
+	errExpired  = errors.New(proto.Expired)
+)
 
 // join begins a session for another host.
 func (s *server) join(ctx context.Context, conn io.ReadWriteCloser, mode wire.KnockMode, answer func(wire.KnockAnswer) error) {
@@ -233,11 +241,10 @@ func (s *server) join(ctx context.Context, conn io.ReadWriteCloser, mode wire.Kn
 func (s *server) makeRoom(mode wire.KnockMode) bool {
 	var over []*session
 	for _, one := range s.all() {
-		held := one.isHeld()
-		beside := mode == wire.KnockShared && one.mode == wire.KnockShared
 		switch {
-		case held && beside:
-		case held && mode != wire.KnockTakeOver:
+		case mode == wire.KnockShared && one.mode == wire.KnockShared:
+			// Both have room. One that is gone ends with its lease.
+		case one.isHeld() && mode != wire.KnockTakeOver:
 			return false
 		default:
 			over = append(over, one)

@@ -51,7 +51,8 @@ type KnockStatus uint8
 const (
 	KnockOK       KnockStatus = 1 + iota
 	KnockHeld                 // somebody else has the sandbox
-	KnockReplaced             // the session was taken over, or never was
+	KnockReplaced             // the session has ended, and somebody else has the sandbox
+	KnockExpired              // the session has ended
 	knockStatuses
 )
 
