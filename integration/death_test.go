@@ -5,10 +5,12 @@ package integration
 import (
 	"bytes"
 	"context"
+	"fmt"
 	"strings"
 	"testing"
 	"time"
 
+	cerrdefs "github.com/containerd/errdefs"
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/pinfold-dev/pinfold/execution"
@@ -141,12 +143,57 @@ func TestASilentCommandIsNotEnded(t *testing.T) {
 	}
 }
 
+// Connections to the engine that break are made anew, and what runs goes on.
 func TestTheConnectionIsCut(t *testing.T) {
 	need(t)
 	p := startProxy(t, nil)
 	h := newSandbox(t, newBackend(t, dockerOptionsAt(p.host)), execution.Spec{})
+	var counted, want strings.Builder
+	pending := start(t, h, execution.Command{
+		Shell: "i=0; while [ $i -lt 60 ]; do i=$((i+1)); echo $i; sleep 0.05; done", Stdout: &counted,
+	})
+	for range 3 {
+		p.cut()
+		if got := output(t, h, "echo here"); got != "here\n" {
+			t.Errorf("after the cut: %q", got)
+		}
+	}
+	if status, err := pending.Wait(t.Context()); err != nil || !status.Success() {
+		t.Errorf("the command that ran meanwhile: %v, %v", status, err)
+	}
+	for i := range 60 {
+		fmt.Fprintln(&want, i+1)
+	}
+	if counted.String() != want.String() {
+		t.Errorf("it said %q", counted.String())
+	}
+}
+
+// Where the engine stays out of reach, the sandbox counts as lost once its
+// lease is over, and is gone by then.
+func TestTheEngineIsOutOfReach(t *testing.T) {
+	need(t)
+	p := startProxy(t, nil)
+	opts := dockerOptionsAt(p.host)
+	opts.Lease = 2 * time.Second
+	h := newSandbox(t, newBackend(t, opts), execution.Spec{})
 	pending := start(t, h, execution.Command{Shell: "sleep 100000"})
+	p.away.Store(true)
 	p.cut()
-	lost(t, h, pending)
-	absent(t, world.engine, h.ID())
+	ctx, cancel := context.WithTimeout(t.Context(), hangTime)
+	defer cancel()
+	status, err := pending.Wait(ctx)
+	isError(t, err, execution.ErrLost)
+	if status.Ending != execution.EndingLost {
+		t.Errorf("the pending command ended as %+v, want it lost", status)
+	}
+	<-h.Done()
+	isError(t, h.Err(), execution.ErrLost)
+	eventually(t, "the container is gone", func() error {
+		if _, err := world.engine.ContainerInspect(ctx, h.ID()); !cerrdefs.IsNotFound(err) {
+			return errorf("it is there: %v", err)
+		}
+		return nil
+	})
+	p.away.Store(false) // for Destroy, to which a lost sandbox is one as any other
 }

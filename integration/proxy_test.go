@@ -10,6 +10,7 @@ import (
 	"regexp"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 )
 
@@ -20,6 +21,7 @@ type proxy struct {
 	listener net.Listener
 	seen     func(method, path string)
 
+	away    atomic.Bool // nobody gets through
 	serving sync.WaitGroup
 	mu      sync.Mutex
 	open    map[net.Conn]bool
@@ -50,6 +52,10 @@ func startProxyTo(t *testing.T, host string, seen func(method, path string)) *pr
 			conn, err := listener.Accept()
 			if err != nil {
 				return
+			}
+			if p.away.Load() {
+				closeNow(t, conn)
+				continue
 			}
 			p.serving.Go(func() { p.serve(conn, target) })
 		}

@@ -45,18 +45,25 @@ func (tr *transcript) String() string {
 // expect waits until text has come n times.
 func (tr *transcript) expect(t *testing.T, text string, n int) {
 	t.Helper()
-	limit := time.After(hang)
+	if have, ok := tr.wait(text, n, hang); !ok {
+		t.Fatalf("waited in vain for %q (%d of %d) in:\n%q", text, have, n, tr)
+	}
+}
+
+// wait waits until text was seen n times.
+func (tr *transcript) wait(text string, n int, most time.Duration) (have int, ok bool) {
+	limit := time.After(most)
 	for {
 		tr.mu.Lock()
 		have, more := strings.Count(tr.text.String(), text), tr.more
 		tr.mu.Unlock()
 		if have >= n {
-			return
+			return have, true
 		}
 		select {
 		case <-more:
 		case <-limit:
-			t.Fatalf("waited in vain for %q (%d of %d) in:\n%q", text, have, n, tr)
+			return have, false
 		}
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"golang.org/x/sys/unix"
 )
@@ -71,6 +72,19 @@ func (p *pseudoterminal) keys(t *testing.T, text string) {
 	if _, err := p.window.WriteString(text); err != nil {
 		t.Fatal(err)
 	}
+}
+
+// press presses a key that is a signal until a shell has told of it n times. It
+// takes no notice where the program that it waits for ends at that moment.
+func (p *pseudoterminal) press(t *testing.T, key, text string, n int) {
+	t.Helper()
+	for end := time.Now().Add(hang); time.Now().Before(end); {
+		p.keys(t, key)
+		if _, ok := p.seen.wait(text, n, 2*time.Second); ok {
+			return
+		}
+	}
+	t.Fatalf("pressed %q in vain, want %q %d times in:\n%q", key, text, n, p.seen)
 }
 
 // launch runs cmd as a shell does: on the terminal, which is its own.
@@ -148,11 +162,9 @@ func TestTerminalControlC(t *testing.T) {
 			run := p.launch(t, on.run(t, "-it", "-c", trapping))
 			p.seen.expect(t, "ready", 1)
 			for n := range 3 {
-				p.keys(t, "\x03")
-				p.seen.expect(t, "got-INT", n+1)
+				p.press(t, "\x03", "got-INT", n+1)
 			}
-			p.keys(t, "\x1c")
-			p.seen.expect(t, "got-QUIT", 1)
+			p.press(t, "\x1c", "got-QUIT", 1)
 			send(t, run, syscall.SIGTERM)
 			p.seen.expect(t, "got-TERM", 1)
 			send(t, run, syscall.SIGTERM)
