@@ -129,12 +129,12 @@ func TestInterruptedCommandLeavesNoContainer(t *testing.T) {
 		again bool
 		code  int
 	}{
-		"once":                     {"sleep 100000", false, 130},
-		"twice, and it ignores it": {`trap "" INT TERM; while :; do sleep 1; done`, true, 137},
+		"once":                     {"echo up; sleep 100000", false, 130},
+		"twice, and it ignores it": {`trap "" INT TERM; echo up; while :; do sleep 1; done`, true, 137},
 	} {
 		t.Run(name, func(t *testing.T) {
 			m := mark()
-			cmd := pinfoldRun(t, m, "-c", "echo up; "+row.line)
+			cmd := pinfoldRun(t, m, "-c", row.line)
 			stdout, err := cmd.StdoutPipe()
 			if err != nil {
 				t.Fatal(err)

@@ -38,6 +38,12 @@ type link struct {
 	log    retained      // what the peer has not seen
 	room   chan struct{} // closed when there is room again; nil when nobody waits
 	resume uint64        // counts the connections
+
+	// What is being written is not to be used again, also where the peer says
+	// that it has got it all.
+	flying    *frameBuffer
+	landed    bool // flying was seen
+	resending bool // everything in the log is being written
 }
 
 func newLink(conn io.ReadWriteCloser, p *pools, limit int) *link {
@@ -139,7 +145,10 @@ func (l *link) Write(p []byte) (int, error) {
 
 // writeFrame sends the first n bytes of a buffer, and keeps the buffer.
 func (l *link) writeFrame(b *frameBuffer, n int) error {
-	return l.send(func() { l.log.keep(b, n) }, func(conn io.ReadWriteCloser) error {
+	return l.send(func() {
+		l.log.keep(b, n)
+		l.flying = b
+	}, func(conn io.ReadWriteCloser) error {
 		_, err := conn.Write(b[:n])
 		return err
 	})
@@ -159,6 +168,7 @@ func (l *link) send(retain func(), write func(io.ReadWriteCloser) error) error {
 	if err == nil && conn != nil {
 		failed = write(conn)
 	}
+	l.land()
 	l.writing.Unlock()
 	if err != nil || conn != nil && failed == nil {
 		return err
@@ -174,6 +184,27 @@ func (l *link) send(retain func(), write func(io.ReadWriteCloser) error) error {
 		l.cond.Wait()
 	}
 	return l.err
+}
+
+// land ends the writing of a buffer. writing is held.
+func (l *link) land() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.landed {
+		l.pools.putFrame(l.flying)
+	}
+	l.flying, l.landed = nil, false
+}
+
+// free takes back a buffer that the peer has seen. mu is held.
+func (l *link) free(b *frameBuffer) {
+	switch {
+	case l.resending: // whoever writes it is its last user
+	case b == l.flying:
+		l.landed = true
+	default:
+		l.pools.putFrame(b)
+	}
 }
 
 // readOn is how long a connection that cannot be written to is still read from.
@@ -204,7 +235,7 @@ func (l *link) resumeOn(conn io.ReadWriteCloser, seen uint64) error {
 		l.mu.Unlock()
 		return Violation("%d bytes seen, and %d before", seen, l.log.seen)
 	}
-	if err := l.log.forget(l.pools, seen); err != nil {
+	if err := l.log.forget(l.free, seen); err != nil {
 		l.mu.Unlock()
 		return err
 	}
@@ -218,14 +249,18 @@ func (l *link) resumeOn(conn io.ReadWriteCloser, seen uint64) error {
 	}
 	l.conn = conn
 	l.resume++
+	l.resending = true
 	l.wakeSenders()
 	l.mu.Unlock()
 	l.cond.Broadcast()
 	for _, p := range again {
 		if _, err := conn.Write(p); err != nil {
-			return nil // whoever reads notices, and it is tried once more
+			break // whoever reads notices, and it is tried once more
 		}
 	}
+	l.mu.Lock()
+	l.resending = false
+	l.mu.Unlock()
 	return nil
 }
 
@@ -233,7 +268,7 @@ func (l *link) resumeOn(conn io.ReadWriteCloser, seen uint64) error {
 func (l *link) seen(payload []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if err := l.log.forget(l.pools, binary.LittleEndian.Uint64(payload)); err != nil {
+	if err := l.log.forget(l.free, binary.LittleEndian.Uint64(payload)); err != nil {
 		return err
 	}
 	l.wakeSenders()
@@ -329,7 +364,7 @@ func (r *retained) keep(b *frameBuffer, n int) {
 
 // forget drops what the peer has seen. It may tell of less than before: what it
 // said before a connection broke comes again after it.
-func (r *retained) forget(p *pools, seen uint64) error {
+func (r *retained) forget(free func(*frameBuffer), seen uint64) error {
 	if seen > r.sent {
 		return Violation("%d bytes seen of %d", seen, r.sent)
 	}
@@ -354,7 +389,7 @@ func (r *retained) forget(p *pools, seen uint64) error {
 		}
 		if first.inPipe == 0 && len(first.data) == 0 {
 			if first.frame != nil {
-				p.putFrame(first.frame)
+				free(first.frame)
 			}
 			r.parts[0] = part{}
 			r.parts = r.parts[1:]
