@@ -33,6 +33,10 @@ type Harness struct {
 	// waiting takes no time. It is for backends that live in memory.
 	FakeClock bool
 
+	// Subjects names the topics of the contract to check, such as "files"; none
+	// means all. It is for a second look at a backend, with other settings.
+	Subjects []string
+
 	// Large adds the cases that move 1 GiB.
 	Large bool
 

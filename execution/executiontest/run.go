@@ -3,6 +3,7 @@ package executiontest
 import (
 	"context"
 	"runtime"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -16,7 +17,16 @@ func Run(t *testing.T, h Harness) {
 	if h.New == nil {
 		t.Fatal("executiontest: Harness.New is not set")
 	}
-	for _, s := range subjects() {
+	all := subjects()
+	for _, name := range h.Subjects {
+		if !slices.ContainsFunc(all, func(s subject) bool { return s.name == name }) {
+			t.Fatalf("executiontest: Harness.Subjects: there is no subject %q", name)
+		}
+	}
+	for _, s := range all {
+		if len(h.Subjects) > 0 && !slices.Contains(h.Subjects, s.name) {
+			continue
+		}
 		t.Run(s.name, func(t *testing.T) {
 			for _, c := range s.cases {
 				t.Run(c.name, func(t *testing.T) { runTest(t, h, c) })
