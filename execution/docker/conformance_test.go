@@ -25,7 +25,8 @@ func TestConformance(t *testing.T) {
 		"default": {execution.Spec{Image: world.shell}, nil, true},
 		"dev": {
 			execution.Spec{Image: world.shell, Profile: execution.ProfileDev},
-			[]string{"kill", "files", "paths", "limits", "declared", "cwdenv"}, !testing.Short(),
+			[]string{"kill", "files", "paths", "limits", "declared", "cwdenv"},
+			!testing.Short(),
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
