@@ -100,8 +100,12 @@ func bridge(name string) error {
 		return err
 	}
 	if err := unix.Connect(fd, abstract(name)); err != nil {
-		return errors.Join(os.NewSyscallError("connect", err), unix.Close(fd))
+		if errors.Is(err, unix.ECONNREFUSED) {
+			err = fmt.Errorf("%s: %w", proto.NobodyListens, err)
+		}
+		return errors.Join(err, unix.Close(fd))
 	}
+	fmt.Fprintln(os.Stderr, proto.Connected)
 	protect()
 	guest := os.NewFile(uintptr(fd), "guest")
 	host, err := takeStdio()

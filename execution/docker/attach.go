@@ -60,7 +60,7 @@ func newDoor(labels map[string]string) (door, error) {
 }
 
 // knock opens a connection to a guest that runs.
-func (c *Context) knock(ctx context.Context, id string, d door) (io.ReadWriteCloser, error) {
+func (c *Context) knock(ctx context.Context, id string, d door) (*stream, error) {
 	raw, err := c.engine.exec(ctx, id, fmt.Sprintf("%d:%d", d.user, d.user), []string{guestPath, "dial", d.socket})
 	if err != nil {
 		return nil, err
@@ -76,7 +76,13 @@ func (c *Context) guestOptions(h *handle, cfg guest.Config) guest.Options {
 		Explain: func(ctx context.Context, cause error) error { return c.explain(ctx, h.id, h.stream, cause) },
 	}
 	if !cfg.EndWithHost {
-		opts.Redial = func(ctx context.Context) (io.ReadWriteCloser, error) { return c.knock(ctx, h.id, h.door) }
+		opts.Redial = func(ctx context.Context) (io.ReadWriteCloser, error) {
+			conn, err := c.knock(ctx, h.id, h.door)
+			if err != nil {
+				return nil, err // and not a nil stream
+			}
+			return conn, nil
+		}
 	}
 	return opts
 }
@@ -180,7 +186,7 @@ func (h *handle) Detach(ctx context.Context) error {
 	if h.removed {
 		return nil
 	}
-	err := h.client.Close()
+	err := h.client.Detach(ctx)
 	if h.stream != nil {
 		_ = h.stream.release() // The engine may have hung up before.
 	}

@@ -3,13 +3,14 @@ package docker
 import (
 	"context"
 	"errors"
-	"fmt"
+	"strings"
 	"time"
 
 	"golang.org/x/sync/errgroup"
 
 	"github.com/pinfold-dev/pinfold/execution"
 	"github.com/pinfold-dev/pinfold/internal/guest"
+	"github.com/pinfold-dev/pinfold/internal/guest/proto"
 )
 
 // A Collected is what [Context.Collect] found out about one container.
@@ -37,22 +38,31 @@ const (
 	settled     = 2 * time.Minute
 	foreign     = 10 * time.Minute // for makers on other hosts
 	probeTime   = 20 * time.Second
-	probeTries  = 2
+	probeTries  = 3
 	probePause  = 2 * time.Second
-	lifeSlack   = time.Minute // between the end of a lifetime and the removal from outside
-	collectMany = 8           // guests that are asked at once
+	collectMany = 8 // guests that are asked at once
 )
 
 // Collect removes what sandboxes have left behind on the engine: those whose
-// maker died before they ran, that have ended and are still there, that have
-// outlived their lifetime, and that run but whose guest does not answer. A guest
-// that does answer keeps its own lease, and is never disturbed. What is to be
-// kept, is paused, or was made in the last two minutes is left alone, and so is
-// every container that does not carry Pinfold's labels.
+// maker died before they ran, that have ended and are still there, and that run
+// but whose guest does not answer. A guest that does answer keeps its own lease
+// and lifetime, and is never disturbed; one that could not even be asked, because
+// the engine or the sandbox is too busy, is left alone. So is what is to be kept,
+// is paused, or was made in the last two minutes by the engine's clock; and every
+// container that does not carry Pinfold's labels, or carries them and does not
+// run its guest, since somebody has made it of a sandbox's image.
 //
 // The list tells of each sandbox that was looked at. The error is for what could
 // not be found out at all; what could not be removed is in the list.
 func (c *Context) Collect(ctx context.Context, opts CollectOptions) ([]Collected, error) {
+	ahead := c.info.Ahead
+	if !opts.Quick { // then it was asked long ago
+		info, err := c.engine.info(ctx)
+		if err != nil {
+			return nil, &execution.Error{Op: "collect", Backend: Type, Err: err}
+		}
+		ahead = info.Ahead
+	}
 	found, err := c.engine.list(ctx, labelProcess, labelSandbox, labelVersion+"="+labelsVersion)
 	if err != nil {
 		return nil, &execution.Error{Op: "collect", Backend: Type, Err: err}
@@ -62,20 +72,24 @@ func (c *Context) Collect(ctx context.Context, opts CollectOptions) ([]Collected
 	group.SetLimit(collectMany)
 	for i, f := range found {
 		group.Go(func() error {
-			findings[i] = c.collect(ctx, f, opts)
+			findings[i] = c.collect(ctx, f, age(f, ahead), opts)
 			return nil
 		})
 	}
 	return findings, group.Wait()
 }
 
+// age is how long ago a container was made, by an engine whose clock is ahead of
+// ours.
+func age(f containerSummary, ahead time.Duration) time.Duration { return time.Since(f.Created) + ahead }
+
 // collect looks at one container.
-func (c *Context) collect(ctx context.Context, f containerSummary, opts CollectOptions) Collected {
+func (c *Context) collect(ctx context.Context, f containerSummary, age time.Duration, opts CollectOptions) Collected {
 	finding := Collected{ID: shortID(f.ID), Owner: f.Labels[labelOwner]}
 	if len(f.Names) > 0 {
 		finding.Name = f.Names[0]
 	}
-	finding.Removed, finding.Reason = c.isWaste(ctx, f, opts)
+	finding.Removed, finding.Reason = c.isWaste(ctx, f, age, opts)
 	if finding.Removed && !opts.DryRun {
 		if err := c.removeContainer(ctx, f.ID); err != nil {
 			finding.Removed, finding.Err = false, err.Error()
@@ -85,8 +99,7 @@ func (c *Context) collect(ctx context.Context, f containerSummary, opts CollectO
 }
 
 // isWaste reports whether a container is to be removed, and why or why not.
-func (c *Context) isWaste(ctx context.Context, f containerSummary, opts CollectOptions) (bool, string) {
-	age := time.Since(f.Created)
+func (c *Context) isWaste(ctx context.Context, f containerSummary, age time.Duration, opts CollectOptions) (bool, string) {
 	switch {
 	case c.handleOf(f.ID) != nil:
 		return false, "in use by this process"
@@ -94,6 +107,8 @@ func (c *Context) isWaste(ctx context.Context, f containerSummary, opts CollectO
 		return false, "to be kept"
 	case age < settled:
 		return false, "made just now"
+	case !c.runsGuest(f):
+		return false, "no sandbox, but made of the image of one"
 	case f.State == "paused":
 		return false, "paused: its time stands still"
 	case f.State != "running":
@@ -103,13 +118,16 @@ func (c *Context) isWaste(ctx context.Context, f containerSummary, opts CollectO
 		}
 		return true, "left behind: it is " + f.State
 	}
-	if life := parseDuration(f.Labels[labelLife]); life > 0 && age > life+lifeSlack {
-		return true, fmt.Sprintf("its lifetime of %v is over", life)
-	}
 	if opts.Quick && (f.Labels[labelDetach] == "true" || !processDied(f.Labels[labelProcess])) {
 		return false, "not asked"
 	}
 	return c.hangsWithin(ctx, f, probeTime)
+}
+
+// runsGuest reports whether the guest is what a container runs, as far as its
+// engine tells: Podman leaves out the entry point.
+func (c *Context) runsGuest(f containerSummary) bool {
+	return c.info.Podman || strings.HasPrefix(f.Command, guestPath)
 }
 
 // hangsWithin asks a guest whether it lives, and gives it that long to answer.
@@ -119,7 +137,7 @@ func (c *Context) hangsWithin(ctx context.Context, f containerSummary, limit tim
 		return false, err.Error()
 	}
 	for try := 1; ; try++ {
-		err = c.probe(ctx, f.ID, d, limit)
+		hangs, err := c.probe(ctx, f.ID, d, limit)
 		switch {
 		case err == nil:
 			return false, "its guest lives"
@@ -127,7 +145,7 @@ func (c *Context) hangsWithin(ctx context.Context, f containerSummary, limit tim
 			return false, "not asked: " + context.Cause(ctx).Error()
 		case errors.Is(err, execution.ErrNotFound), errors.Is(err, execution.ErrConflict):
 			return false, "ended meanwhile"
-		case errors.Is(err, execution.ErrUnavailable), errors.Is(err, execution.ErrUnsupported):
+		case !hangs && try == probeTries:
 			return false, "its guest could not be asked: " + err.Error()
 		case try == probeTries:
 			return true, "its guest does not answer: " + err.Error()
@@ -139,14 +157,18 @@ func (c *Context) hangsWithin(ctx context.Context, f containerSummary, limit tim
 	}
 }
 
-func (c *Context) probe(ctx context.Context, id string, d door, limit time.Duration) error {
+// probe asks a guest once. hangs reports whether it is the guest's own fault that
+// there was no answer: whoever was to ask it got to its door.
+func (c *Context) probe(ctx context.Context, id string, d door, limit time.Duration) (hangs bool, err error) {
+	raw, err := c.knock(ctx, id, d)
+	if err != nil {
+		return false, err
+	}
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
-	conn, err := c.knock(ctx, id, d)
-	if err != nil {
-		return err
-	}
-	return guest.Probe(ctx, conn, d.key)
+	err = guest.Probe(ctx, raw, d.key)
+	said := raw.stderr.text()
+	return err != nil && (strings.Contains(said, proto.NobodyListens) || ctx.Err() != nil && strings.Contains(said, proto.Connected)), err
 }
 
 // collectAtStart removes, beside what this Context is for, what others have

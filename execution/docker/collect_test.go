@@ -36,11 +36,9 @@ func TestWhatIsCollected(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f.Created = f.Created.Add(-time.Hour)
 		return f
 	}
-	living, young := look(foreign), look(foreign)
-	young.Created = time.Now()
+	living := look(foreign)
 	exited, kept, created, abandoned, paused, old := look(foreign), look(foreign), look(foreign), look(foreign), look(foreign), look(foreign)
 	exited.State, kept.State, created.State, abandoned.State, paused.State = "exited", "exited", "created", "created", "paused"
 	label := func(f *containerSummary, name, value string) {
@@ -53,20 +51,22 @@ func TestWhatIsCollected(t *testing.T) {
 	label(&old, labelLife, "10m")
 	for name, row := range map[string]struct {
 		f     containerSummary
+		age   time.Duration
 		waste bool
 		why   string
 	}{
-		"our own":              {look(own), false, "in use"},
-		"another's that lives": {living, false, "lives"},
-		"made just now":        {young, false, "just now"},
-		"ended":                {exited, true, "exited"},
-		"ended, to be kept":    {kept, false, "kept"},
-		"being made":           {created, false, "maker"},
-		"made and abandoned":   {abandoned, true, "created"},
-		"paused":               {paused, false, "paused"},
-		"beyond its lifetime":  {old, true, "lifetime"},
+		"our own":              {look(own), time.Hour, false, "in use"},
+		"another's that lives": {living, time.Hour, false, "lives"},
+		"made just now":        {exited, time.Minute, false, "just now"},
+		"ended":                {exited, time.Hour, true, "exited"},
+		"ended, to be kept":    {kept, time.Hour, false, "kept"},
+		"being made":           {created, time.Hour, false, "maker"},
+		"made and abandoned":   {abandoned, time.Hour, true, "created"},
+		"paused":               {paused, time.Hour, false, "paused"},
+		// Its clock stood still while the sandbox was paused or the machine suspended.
+		"beyond its lifetime": {old, time.Hour, false, "lives"},
 	} {
-		if waste, why := c.isWaste(ctx, row.f, CollectOptions{}); waste != row.waste || !strings.Contains(why, row.why) {
+		if waste, why := c.isWaste(ctx, row.f, row.age, CollectOptions{}); waste != row.waste || !strings.Contains(why, row.why) {
 			t.Errorf("%s: %v, %q", name, waste, why)
 		}
 	}
@@ -76,6 +76,105 @@ func TestWhatIsCollected(t *testing.T) {
 	}
 	if waste, why := c.hangsWithin(ctx, living, time.Second); !waste || !strings.Contains(why, "answer") {
 		t.Errorf("a guest that was stopped: %v, %q", waste, why)
+	}
+}
+
+// A slow engine is one whose clock is behind ours.
+type slowEngine struct{ engine }
+
+func (e slowEngine) info(ctx context.Context) (engineInfo, error) {
+	info, err := e.engine.info(ctx)
+	info.Ahead -= time.Hour
+	return info, err
+}
+
+func (e slowEngine) list(ctx context.Context, labels ...string) ([]containerSummary, error) {
+	found, err := e.engine.list(ctx, labels...)
+	for i := range found {
+		found[i].Created = found[i].Created.Add(-time.Hour)
+	}
+	return found, err
+}
+
+// Ages go by the engine's clock, which may differ from ours.
+func TestCollectGoesByTheEnginesClock(t *testing.T) {
+	c := newBackend(t)
+	if ahead := c.info.Ahead; ahead.Abs() > patience {
+		t.Errorf("an engine on this machine is %v ahead", ahead)
+	}
+	h := spawn(t, newBackend(t), execution.Spec{Image: world.shell})
+	c.engine = slowEngine{c.engine}
+	findings, err := c.Collect(t.Context(), CollectOptions{DryRun: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if f := finding(t, findings, h.ID()); f.Reason != "made just now" {
+		t.Errorf("%+v", f)
+	}
+}
+
+// A sandbox that is busy to its limits lives: that nothing can be run in it to
+// ask its guest says nothing of the guest.
+func TestBusySandboxIsNotCollected(t *testing.T) {
+	c, other := newBackend(t), newBackend(t)
+	h := spawn(t, other, execution.Spec{Image: world.shell, Limits: execution.Limits{PIDs: 64}})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	task, err := h.StartTask(ctx, execution.Command{Shell: "while :; do sleep 1000 & done"}, execution.TaskOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// The shell gives up when it can make no other process.
+	if info, err := task.Wait(ctx); err != nil || len(info.Status.Leftovers) == 0 {
+		t.Fatalf("%+v, %v", info, err)
+	}
+	f, err := c.find(ctx, h.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if waste, why := c.isWaste(ctx, f, time.Hour, CollectOptions{}); waste {
+		t.Errorf("it is to be removed: %s", why)
+	}
+	if err := task.Kill(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+// A container that somebody has made of a sandbox's image carries its labels,
+// and is no sandbox.
+func TestCopyOfASandboxIsNotCollected(t *testing.T) {
+	c := newBackend(t)
+	h := spawn(t, newBackend(t), execution.Spec{Image: world.shell})
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	original, err := c.find(ctx, h.ID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	made, err := world.plain.ContainerCreate(ctx, &container.Config{
+		Image: world.shell, Entrypoint: []string{"sleep", "1000"}, Labels: original.Labels,
+	}, nil, nil, nil, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = world.plain.ContainerRemove(context.WithoutCancel(ctx), made.ID, container.RemoveOptions{Force: true})
+	}()
+	for _, state := range []string{"created", "running"} {
+		if state == "running" {
+			if err := world.plain.ContainerStart(ctx, made.ID, container.StartOptions{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		f, err := c.find(ctx, made.ID)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Labels = maps.Clone(f.Labels)
+		f.Labels[labelProcess] = hostID() + ":1:1"
+		if waste, why := c.isWaste(ctx, f, time.Hour, CollectOptions{}); waste {
+			t.Errorf("%s: it is to be removed: %s", state, why)
+		}
 	}
 }
 

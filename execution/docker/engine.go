@@ -95,6 +95,7 @@ type engineInfo struct {
 	Components     map[string]string // "runc", "containerd": their versions
 	Podman         bool
 	LiveRestore    bool
+	Ahead          time.Duration // of our clock; 0 where the engine does not tell
 	Warnings       []string
 }
 
@@ -167,8 +168,9 @@ type containerSummary struct {
 	Names   []string
 	Image   string
 	State   string
-	Status  string // for people: "Up 2 minutes"
-	Created time.Time
+	Status  string    // for people: "Up 2 minutes"
+	Created time.Time // by the engine's clock
+	Command string    // program and arguments, as engines show them
 	Labels  map[string]string
 }
 

@@ -183,7 +183,7 @@ func (m *moby) list(ctx context.Context, labels ...string) ([]containerSummary, 
 		}
 		s := containerSummary{
 			ID: c.ID, Image: c.Image, State: c.State, Status: c.Status,
-			Created: time.Unix(c.Created, 0), Labels: c.Labels,
+			Created: time.Unix(c.Created, 0), Command: c.Command, Labels: c.Labels,
 		}
 		for _, name := range c.Names {
 			s.Names = append(s.Names, strings.TrimPrefix(name, "/"))

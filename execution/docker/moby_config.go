@@ -182,6 +182,9 @@ func newInfo(info system.Info, version types.Version) engineInfo {
 		DefaultRuntime: info.DefaultRuntime, LiveRestore: info.LiveRestoreEnabled, Warnings: info.Warnings,
 		Components: map[string]string{},
 	}
+	if now, err := time.Parse(time.RFC3339Nano, info.SystemTime); err == nil {
+		e.Ahead = time.Until(now)
+	}
 	e.Arch, e.Variant = normalArch(info.Architecture)
 	for name := range info.Runtimes {
 		e.Runtimes = append(e.Runtimes, name)

@@ -320,6 +320,26 @@ func taskEventFaults() []fault {
 			},
 		},
 		{
+			name: "what was told as the context ended is told again", cases: []string{"tasks/events_told_as_the_context_ends"},
+			make: func(w *world) {
+				w.task.events = func(ctx context.Context, h *brokenHandle) iter.Seq2[execution.Event, error] {
+					return func(yield func(execution.Event, error) bool) {
+						for told := uint64(0); ; {
+							event, seq, err := h.Handle.(*fake.Handle).NextEvent(ctx, told)
+							if !yield(event, err) || err != nil {
+								return
+							}
+							if ctx.Err() != nil {
+								yield(execution.Event{}, ctx.Err())
+								return
+							}
+							told = seq
+						}
+					}
+				}
+			},
+		},
+		{
 			name: "two loops share the events", cases: []string{"tasks/events_for_one_loop_at_a_time"},
 			make: func(w *world) {
 				w.task.events = func(ctx context.Context, h *brokenHandle) iter.Seq2[execution.Event, error] {

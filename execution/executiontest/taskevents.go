@@ -14,6 +14,7 @@ func taskEventCases() []check {
 		{"events_before_the_call", taskEventsBefore},
 		{"events_once", taskEventsOnce},
 		{"events_end_with_their_context", taskEventsContext},
+		{"events_told_as_the_context_ends", taskEventsToldAtTheEnd},
 		{"events_for_one_loop_at_a_time", taskEventsConflict},
 		{"events_tell_of_destroy", taskEventsDestroy},
 		{"events_tell_of_death", taskEventsDeath},
@@ -132,6 +133,26 @@ func taskEventsContext(ctx context.Context, e *env) {
 	}
 	t := e.task(ctx, h, Print, "", "", "0")
 	e.wantTold(e.told(ctx, h, 1), t.ID())
+}
+
+// taskEventsToldAtTheEnd ends the context of a loop while it handles an event.
+func taskEventsToldAtTheEnd(ctx context.Context, e *env) {
+	h := e.sandbox(ctx)
+	e.taskEnd(ctx, e.task(ctx, h, Print, "", "", "0"))
+	limited, cancel := context.WithCancel(ctx)
+	defer cancel()
+	var ids []string
+	for event, err := range h.Events(limited) {
+		cancel()
+		if err == nil {
+			ids = append(ids, event.Task.ID)
+		} else if !errors.Is(err, context.Canceled) {
+			e.Errorf("Events: %v", err)
+		}
+	}
+	e.wantTold(ids, "task-1")
+	e.taskEnd(ctx, e.task(ctx, h, Print, "", "", "0"))
+	e.wantTold(e.told(ctx, h, 1), "task-2")
 }
 
 func taskEventsConflict(ctx context.Context, e *env) {

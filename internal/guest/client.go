@@ -151,6 +151,18 @@ func (c *Client) Close() error {
 	return nil
 }
 
+// leaveTime bounds how long the guest is waited for when its host leaves.
+const leaveTime = 5 * time.Second
+
+// Detach is Close, and tells the guest of it: what was started in the foreground
+// ends at once, and not with the lease.
+func (c *Client) Detach(ctx context.Context) error {
+	ctx, cancel := context.WithTimeout(ctx, leaveTime)
+	defer cancel()
+	_ = c.do(ctx, "detach", &proto.Call{Method: proto.MethodLeave}) // else its lease ends it
+	return c.Close()
+}
+
 // wrap makes the error of an operation.
 func (c *Client) wrap(op, path string, err error) error {
 	if e, ok := err.(*execution.Error); ok && e.Op == "" && e.Path == "" { //nolint:errorlint // only its outermost layer

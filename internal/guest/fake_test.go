@@ -2,6 +2,7 @@ package guest
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"net"
 	"testing"
@@ -99,6 +100,40 @@ func operations() map[string]func(ctx context.Context, c *Client) error {
 		"lstat": func(ctx context.Context, c *Client) error { _, err := c.Lstat(ctx, "f"); return err },
 		"list": func(ctx context.Context, c *Client) error {
 			for _, err := range c.List(ctx, "d") {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"start task": func(ctx context.Context, c *Client) error {
+			_, err := c.StartTask(ctx, execution.Command{Shell: "x"}, execution.TaskOptions{})
+			return err
+		},
+		"find task": func(ctx context.Context, c *Client) error { _, err := c.Task(ctx, "task-1"); return err },
+		"wait task": func(ctx context.Context, c *Client) error { _, err := (&task{c, "task-1"}).Wait(ctx); return err },
+		"kill task": func(ctx context.Context, c *Client) error { return (&task{c, "task-1"}).Kill(ctx) },
+		"output": func(ctx context.Context, c *Client) error {
+			r, err := (&task{c, "task-1"}).OpenOutput(ctx, execution.Stdout, execution.OutputOptions{Offset: 5, Length: 10})
+			if err == nil {
+				defer r.Close()
+				_, err = io.Copy(io.Discard, r)
+			}
+			return err
+		},
+		"tasks": func(ctx context.Context, c *Client) error {
+			for _, err := range c.Tasks(ctx) {
+				if err != nil {
+					return err
+				}
+			}
+			return nil
+		},
+		"events": func(ctx context.Context, c *Client) error {
+			for event, err := range c.Events(ctx) {
+				if event.Kind == execution.EventSandboxEnded {
+					return fmt.Errorf("events: %w", event.Err) // which is no call's
+				}
 				if err != nil {
 					return err
 				}

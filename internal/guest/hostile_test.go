@@ -5,6 +5,8 @@ import (
 	"context"
 	"errors"
 	"io"
+	"maps"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -40,6 +42,11 @@ func answer(result []byte) script {
 
 func status(s execution.ExitStatus) []byte { return proto.EncodeStatus(s, nil) }
 
+// ended is a task that has.
+func ended(id string) execution.TaskInfo {
+	return execution.TaskInfo{ID: id, Status: execution.ExitStatus{Ending: execution.EndingExited}}
+}
+
 func TestHostileAnswersLoseTheSandbox(t *testing.T) {
 	done := proto.EncodeDone()
 	exited := status(execution.ExitStatus{Ending: execution.EndingExited})
@@ -47,9 +54,9 @@ func TestHostileAnswersLoseTheSandbox(t *testing.T) {
 		operations []string
 		play       script
 	}{
-		"nothing":                    {[]string{"start", "open", "write", "stat", "lstat", "list", "glob"}, answer(nil)},
-		"garbage":                    {[]string{"start", "open", "write", "stat", "lstat", "list", "glob"}, answer([]byte("garbage"))},
-		"begun, then nothing":        {[]string{"start", "open", "list", "glob"}, begin(0, nil, nil)},
+		"nothing":                    {slices.Collect(maps.Keys(operations())), answer(nil)},
+		"garbage":                    {slices.Collect(maps.Keys(operations())), answer([]byte("garbage"))},
+		"begun, then nothing":        {[]string{"start", "open", "list", "glob", "output", "tasks"}, begin(0, nil, nil)},
 		"ended before it was begun":  {[]string{"start"}, answer(exited)},
 		"read before it was opened":  {[]string{"open"}, answer(done)},
 		"written before it was sent": {[]string{"write"}, answer(done)},
@@ -71,7 +78,23 @@ func TestHostileAnswersLoseTheSandbox(t *testing.T) {
 		"globbed out of the folder":  {[]string{"glob"}, begin(0, entries("a/../../b"), done)},
 		"endless entry":              {[]string{"list", "glob"}, begin(0, append([]byte{0xff, 0xff, 0xff, 0x7f}, make([]byte, 1000)...), done)},
 		"list that is cut":           {[]string{"list", "glob"}, begin(0, entries("name")[:4], done)},
-		"list that is garbage":       {[]string{"list", "glob"}, begin(0, bytes.Repeat([]byte{3}, 100), done)},
+		"another task":               {[]string{"find task", "wait task"}, answer(proto.EncodeTask(ended("task-2")))},
+		"task without a name":        {[]string{"start task", "find task", "wait task"}, answer(proto.EncodeTask(ended("")))},
+		"name of a task with an ESC": {[]string{"start task"}, answer(proto.EncodeTask(ended("\x1b[2J")))},
+		"task that runs has ended":   {[]string{"wait task"}, answer(proto.EncodeTask(execution.TaskInfo{ID: "task-1"}))},
+		"event of no number":         {[]string{"events"}, answer(proto.EncodeEvent(0, ended("task-1")))},
+		"the same event":             {[]string{"events"}, answer(proto.EncodeEvent(7, ended("task-1")))},
+		"event of a task that runs":  {[]string{"events"}, answer(proto.EncodeEvent(1, execution.TaskInfo{ID: "task-1"}))},
+		"output before its start":    {[]string{"output"}, begin(0, chunk(4, "x"), done)},
+		"output that goes back":      {[]string{"output"}, begin(0, append(chunk(5, "xyz"), chunk(7, "x")...), done)},
+		"more output than asked":     {[]string{"output"}, begin(0, chunk(5, "0123456789a"), done)},
+		"output of a huge chunk":     {[]string{"output"}, begin(0, proto.AppendChunk(nil, 5, 1<<30), done)},
+		"empty output":               {[]string{"output"}, begin(0, chunk(5, ""), done)},
+		"output that is cut":         {[]string{"output"}, begin(0, chunk(5, "xyz")[:14], done)},
+		"output that has no end":     {[]string{"output"}, begin(0, proto.AppendChunk(nil, -1, 1), done)},
+		"list of nameless tasks":     {[]string{"tasks"}, begin(0, proto.AppendTask(nil, ended("")), done)},
+		"list of tasks that is cut":  {[]string{"tasks"}, begin(0, proto.AppendTask(nil, ended("task-1"))[:4], done)},
+		"list that is garbage":       {[]string{"list", "glob", "tasks"}, begin(0, bytes.Repeat([]byte{3}, 100), done)},
 	}
 	for name, test := range tests {
 		for _, op := range test.operations {

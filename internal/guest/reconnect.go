@@ -104,9 +104,10 @@ const (
 // reconnect finds the guest again. It gives up when the sandbox is known to be
 // lost, or when the guest's patience with a silent host has run out.
 func (c *Client) reconnect(life context.Context, cause error) error {
-	var waited time.Duration // counted, so that a host that was suspended does not give up
+	var waited time.Duration // added up, so that a host that was suspended does not give up
 	pause := firstRetry
 	for {
+		began := time.Now()
 		if c.explain != nil {
 			if err := c.ask(life, cause); errors.Is(err, execution.ErrLost) {
 				return err
@@ -126,7 +127,7 @@ func (c *Client) reconnect(life context.Context, cause error) error {
 		case <-c.mux.Done():
 			return lost(cause)
 		}
-		waited += pause
+		waited += min(time.Since(began), pause+explainDeadline+knockTime)
 		pause = min(2*pause, lastRetry)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"iter"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/pinfold-dev/pinfold/execution"
@@ -43,9 +44,26 @@ func (c *Client) Task(ctx context.Context, id string) (execution.Task, error) {
 	return &task{c, id}, nil
 }
 
+// maxTasks is how many tasks a guest may list: those that have ended, and more
+// than can run.
+const maxTasks = execution.MaxEndedTasks + 1<<16
+
 // Tasks yields all tasks; see [execution.Handle].
 func (c *Client) Tasks(ctx context.Context) iter.Seq2[execution.TaskInfo, error] {
-	return listOf(ctx, c, "list tasks", &proto.Call{Method: proto.MethodTasks}, proto.CutTask)
+	return func(yield func(execution.TaskInfo, error) bool) {
+		listed := 0
+		cut := func(b []byte) (execution.TaskInfo, int, error) {
+			info, n, err := proto.CutTask(b)
+			if n > 0 {
+				listed++
+			}
+			if listed > maxTasks {
+				err = wire.Violation("more than %d tasks", maxTasks)
+			}
+			return info, n, err
+		}
+		listOf(ctx, c, "list tasks", &proto.Call{Method: proto.MethodTasks}, cut)(yield)
+	}
 }
 
 // taskInfo runs an operation whose answer is a task.
@@ -119,17 +137,17 @@ func (t *task) OpenOutput(ctx context.Context, stream execution.OutputStream, op
 		}
 		return nil, c.outcome(op, "", failure, err)
 	}
-	return &outputReader{
-		client: c, stream: s, release: s.Bind(ctx), at: max(opts.Offset, 0), length: opts.Length,
-	}, nil
+	r := &outputReader{client: c, stream: s, at: max(opts.Offset, 0), length: opts.Length}
+	r.release = context.AfterFunc(ctx, func() { r.leave(context.Cause(ctx)) })
+	return r, nil
 }
 
 // An outputReader reads what a task wrote, in chunks that say where they are.
 type outputReader struct {
 	client  *Client
 	stream  *wire.Stream
-	release func() // of the context
-	once    sync.Once
+	release func() bool           // of the context
+	why     atomic.Pointer[error] // nobody wants the rest; nil while somebody does
 
 	mu     sync.Mutex // one reader at a time
 	at     int64
@@ -152,6 +170,9 @@ func (r *outputReader) Read(b []byte) (int, error) {
 	}
 	for {
 		p, err := r.stream.Peek(0)
+		if why := r.why.Load(); why != nil {
+			return 0, r.client.wrap(op, "", *why) // and not what is missing because of it
+		}
 		if errors.Is(err, io.EOF) {
 			return 0, r.end()
 		}
@@ -213,11 +234,16 @@ func (r *outputReader) end() error {
 
 // Close stops the transfer, also under a Read.
 func (r *outputReader) Close() error {
-	r.once.Do(func() {
-		r.release()
-		r.stream.Abandon(execution.ErrClosed)
-	})
+	r.release()
+	r.leave(execution.ErrClosed)
 	return nil
+}
+
+// leave makes Read fail because of err, unless it already does.
+func (r *outputReader) leave(err error) {
+	if r.why.CompareAndSwap(nil, &err) {
+		r.stream.Abandon(err)
+	}
 }
 
 // Events yields what happens in the sandbox; see [execution.Handle].
@@ -233,6 +259,9 @@ func (c *Client) Events(ctx context.Context) iter.Seq2[execution.Event, error] {
 		for {
 			number, info, err := c.nextEvent(ctx, told)
 			if err != nil {
+				if told > 0 {
+					c.tell(ctx, told) // of which the guest may not have heard
+				}
 				if c.mux.Err() != nil && ctx.Err() == nil {
 					yield(execution.Event{Kind: execution.EventSandboxEnded, Err: c.Err()}, nil)
 				} else {

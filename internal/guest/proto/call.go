@@ -34,6 +34,7 @@ const (
 	MethodNextEvent  // Told; Event, once there is one
 	MethodTold       // Told
 	MethodShutdown   // the guest ends
+	MethodLeave      // the host is about to hang up, for good
 	methods
 )
 
@@ -107,7 +108,7 @@ func (c *Call) Encode() []byte {
 		e.bool(c.Follow)
 	case MethodNextEvent, MethodTold:
 		e.uint(c.Told)
-	case MethodTasks, MethodShutdown, methods:
+	case MethodTasks, MethodShutdown, MethodLeave, methods:
 	}
 	return e.b
 }
@@ -156,7 +157,7 @@ func DecodeCall(b []byte) (*Call, error) {
 		c.Follow = d.bool()
 	case MethodNextEvent, MethodTold:
 		c.Told = d.uint(math.MaxUint64)
-	case MethodTasks, MethodShutdown:
+	case MethodTasks, MethodShutdown, MethodLeave:
 	default:
 		d.fail("method %d", c.Method)
 	}

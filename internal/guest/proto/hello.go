@@ -16,6 +16,14 @@ const (
 	Expired  = "the guest has not heard of its host for as long as the lease"
 )
 
+// What "pinfold-guest dial" says on its standard error. Without either of them
+// it was never run, or had no chance to get that far, which says nothing of the
+// guest that it was to lead to.
+const (
+	Connected     = "connected"      // to the guest, which is to speak next
+	NobodyListens = "nobody listens" // so that there is no guest
+)
+
 // Config is what a guest is told when it is greeted. It travels over the
 // stream only, so that nothing of it shows in what an engine tells of the
 // container.

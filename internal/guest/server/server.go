@@ -89,6 +89,7 @@ func IsEnd(err error) bool {
 type server struct {
 	opts   Options
 	cfg    *proto.Config // of the first host
+	clocks *clocks
 	facts  proto.Facts
 	ready  chan struct{} // closed when handle is set
 	handle execution.Handle
@@ -100,9 +101,12 @@ type server struct {
 	active atomic.Int64  // operations that run, but for those that only wait
 	begun  atomic.Uint64 // operations so far
 
+	joining sync.Mutex // held while a session is found room for, and begun
+
 	mu       sync.Mutex
 	closed   bool
 	sessions map[*session]struct{}
+	follower *session // whose host handles events; nil for none
 }
 
 // Run serves until no host is left, or what the first host has set is over, and
@@ -126,17 +130,17 @@ func (s *server) run(ctx context.Context, first *session) error {
 	if err != nil {
 		return err
 	}
-	s.cfg = cfg
+	s.cfg, s.clocks = cfg, newClocks(cfg, s.opts.Ticks)
 	s.handle, err = s.opts.Spawn(ctx, cfg)
 	if err != nil {
 		return refuse(ctx, first.mux, err)
 	}
+	s.facts = s.opts.Facts()
+	s.facts.Dir, s.facts.Lease = s.handle.Dir(), s.cfg.Lease
 	if err := s.listen(ctx, first); err != nil {
 		return refuse(ctx, first.mux, err)
 	}
 	close(s.ready)
-	s.facts = s.opts.Facts()
-	s.facts.Dir, s.facts.Lease = s.handle.Dir(), s.cfg.Lease
 	first.mux.Answer(s.facts.Encode())
 	return s.keep(ctx)
 }
@@ -206,7 +210,7 @@ func (s *server) shutdown(err error) {
 
 // keep lives until it is time to end.
 func (s *server) keep(ctx context.Context) error {
-	c := newClocks(s.cfg, s.opts.Ticks)
+	c := s.clocks
 	ticker := time.NewTicker(c.tick)
 	defer ticker.Stop()
 	for {
@@ -225,7 +229,7 @@ func (s *server) keep(ctx context.Context) error {
 			if err := c.count(s.heard(), s.isBusy()); err != nil {
 				return err
 			}
-			s.dropSilent(int64(s.cfg.Lease / c.tick))
+			s.dropSilent(c.ticks(s.cfg.Lease))
 		}
 	}
 }
@@ -302,6 +306,9 @@ func newClocks(cfg *proto.Config, ticks int) *clocks {
 	tick := min(max(shortest/time.Duration(ticks), finestTick), coarsestTick)
 	return &clocks{tick: tick, cfg: cfg}
 }
+
+// ticks is how many of them a time has, at least one.
+func (c *clocks) ticks(d time.Duration) int64 { return max(1, int64(d/c.tick)) }
 
 // count takes one tick, and says why the guest has to end.
 func (c *clocks) count(heard, busy bool) error {

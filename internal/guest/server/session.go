@@ -23,8 +23,11 @@ type session struct {
 	mode   wire.KnockMode
 	name   [wire.SessionSize]byte // set by the greeting
 	broken atomic.Bool            // it has no connection now
+	leaves atomic.Bool            // its host is about to hang up, and does not come back
 	beats  uint64                 // frames that were heard by the last look; the keeper's
 	quiet  atomic.Int64           // for how many looks nothing was heard
+
+	asking chan struct{} // holds a token while its host asks for an event
 
 	mu        sync.Mutex
 	processes map[uint64]execution.Process // running, or with leftovers
@@ -32,11 +35,15 @@ type session struct {
 
 // open begins a session on a connection.
 func (s *server) open(ctx context.Context, conn io.ReadWriteCloser, mode wire.KnockMode) *session {
-	one := &session{server: s, mode: mode, processes: map[uint64]execution.Process{}}
+	one := &session{server: s, mode: mode, asking: make(chan struct{}, 1), processes: map[uint64]execution.Process{}}
 	one.mux = wire.New(ctx, conn, wire.Config{Serve: one.serve})
 	s.mu.Lock()
 	s.sessions[one] = struct{}{}
+	closed := s.closed
 	s.mu.Unlock()
+	if closed {
+		one.mux.Fail(ErrShutdown) // too late to be ended with the others
+	}
 	s.crew.Go(func() {
 		<-one.mux.Done()
 		s.mu.Lock()
@@ -58,8 +65,11 @@ func (s *server) open(ctx context.Context, conn io.ReadWriteCloser, mode wire.Kn
 func (one *session) survive() {
 	one.mux.Survive(func(cause error) {
 		one.broken.Store(true)
-		if one.server.cfg.EndWithHost {
+		switch {
+		case one.server.cfg.EndWithHost:
 			one.server.shutdown(cause)
+		case one.leaves.Load():
+			one.mux.Fail(cause)
 		}
 	})
 }
@@ -85,13 +95,16 @@ func (one *session) heard() bool {
 	return true
 }
 
-// mostQuiet is how many looks a host may be quiet for before another one is let
-// in: hosts say something three times in a lease.
-const mostQuiet = defaultTicks / 2
+// heldFor is how long a host may be quiet for before another one is let in, but
+// for those with a short lease: then it is half of that. Hosts say something
+// three times in a lease, and several times in heldFor.
+const heldFor = 30 * time.Second
 
 // isHeld reports whether a host is at the other end.
 func (one *session) isHeld() bool {
-	return !one.broken.Load() && one.quiet.Load() < mostQuiet && one.mux.Err() == nil
+	s := one.server
+	most := s.clocks.ticks(min(s.cfg.Lease/2, heldFor))
+	return !one.broken.Load() && one.quiet.Load() < most && one.mux.Err() == nil
 }
 
 // greeting waits for the host's HELLO.
@@ -139,6 +152,7 @@ func refuse(ctx context.Context, m *wire.Mux, err error) error {
 const (
 	maxKnocking = 8
 	knockTime   = 10 * time.Second
+	acceptPause = 100 * time.Millisecond
 )
 
 // accept lets in hosts that come back.
@@ -152,7 +166,14 @@ func (s *server) accept(ctx context.Context, l Listener) {
 		}
 		conn, err := l.Accept()
 		if err != nil {
-			return
+			// It is closed, or there is no memory for a socket now.
+			<-room
+			select {
+			case <-ctx.Done():
+				return
+			case <-time.After(acceptPause):
+				continue
+			}
 		}
 		s.crew.Go(func() {
 			defer func() { <-room }()
@@ -190,8 +211,8 @@ func (s *server) resume(conn io.ReadWriteCloser, knock wire.Knock, answer func(w
 		received := one.mux.Park()
 		err := answer(wire.KnockAnswer{Status: wire.KnockOK, Received: received})
 		if err == nil {
+			one.broken.Store(false) // before it can break again
 			if err = one.mux.Resume(conn, knock.Received); err == nil {
-				one.broken.Store(false)
 				return
 			}
 			one.mux.Fail(err) // the two do not agree on what was said
@@ -215,16 +236,11 @@ var (
 
 // join begins a session for another host.
 func (s *server) join(ctx context.Context, conn io.ReadWriteCloser, mode wire.KnockMode, answer func(wire.KnockAnswer) error) {
-	if !s.makeRoom(mode) {
-		_ = answer(wire.KnockAnswer{Status: wire.KnockHeld}) // it finds out
+	one := s.begin(ctx, conn, mode, answer)
+	if one == nil {
 		_ = conn.Close()
 		return
 	}
-	if answer(wire.KnockAnswer{Status: wire.KnockOK}) != nil {
-		_ = conn.Close()
-		return
-	}
-	one := s.open(ctx, conn, mode)
 	cfg, err := one.greeting(ctx)
 	if err != nil {
 		one.mux.Fail(err)
@@ -234,6 +250,21 @@ func (s *server) join(ctx context.Context, conn io.ReadWriteCloser, mode wire.Kn
 		one.survive()
 	}
 	one.mux.Answer(s.facts.Encode())
+}
+
+// begin opens a session where there is room for it. Of several hosts that want
+// to be alone, one finds it.
+func (s *server) begin(ctx context.Context, conn io.ReadWriteCloser, mode wire.KnockMode, answer func(wire.KnockAnswer) error) *session {
+	s.joining.Lock()
+	defer s.joining.Unlock()
+	if !s.makeRoom(mode) {
+		_ = answer(wire.KnockAnswer{Status: wire.KnockHeld}) // it finds out
+		return nil
+	}
+	if answer(wire.KnockAnswer{Status: wire.KnockOK}) != nil {
+		return nil
+	}
+	return s.open(ctx, conn, mode)
 }
 
 // makeRoom ends the sessions that cannot go on beside one of that mode. It is
@@ -283,9 +314,14 @@ func (one *session) serve(ctx context.Context, st *wire.Stream, payload []byte) 
 	case proto.MethodShutdown:
 		s.shutdown(ErrShutdown)
 		return proto.EncodeDone()
+	case proto.MethodLeave:
+		one.leaves.Store(true)
+		return proto.EncodeDone()
 	case proto.MethodStartTask, proto.MethodTask, proto.MethodWaitTask, proto.MethodSignalTask, proto.MethodKillTask,
-		proto.MethodOutput, proto.MethodTasks, proto.MethodNextEvent, proto.MethodTold:
+		proto.MethodOutput, proto.MethodTasks:
 		return s.serveTask(ctx, st, call)
+	case proto.MethodNextEvent, proto.MethodTold:
+		return one.event(ctx, call)
 	default:
 		return s.serveFile(ctx, st, call)
 	}

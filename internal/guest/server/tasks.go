@@ -3,19 +3,12 @@ package server
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 
 	"github.com/pinfold-dev/pinfold/execution"
 	"github.com/pinfold-dev/pinfold/internal/guest/proto"
 	"github.com/pinfold-dev/pinfold/internal/guest/wire"
 )
-
-// An eventer is a handle that numbers its events: NextEvent waits for the first
-// one after told, and forgets those up to it.
-type eventer interface {
-	NextEvent(ctx context.Context, told uint64) (event execution.Event, number uint64, err error)
-}
 
 // serveTask carries out an operation on tasks.
 func (s *server) serveTask(ctx context.Context, st *wire.Stream, call *proto.Call) []byte {
@@ -28,8 +21,6 @@ func (s *server) serveTask(ctx context.Context, st *wire.Stream, call *proto.Cal
 		return told(t.Info(ctx))
 	case proto.MethodTasks:
 		return done(s.tasks(ctx, st))
-	case proto.MethodNextEvent, proto.MethodTold:
-		return s.event(ctx, call)
 	default:
 	}
 	t, err := s.handle.Task(ctx, call.Task)
@@ -59,30 +50,6 @@ func told(info execution.TaskInfo, err error) []byte {
 		return proto.EncodeFailed(err)
 	}
 	return proto.EncodeTask(info)
-}
-
-func (s *server) event(ctx context.Context, call *proto.Call) []byte {
-	events, ok := s.handle.(eventer)
-	if !ok {
-		return proto.EncodeFailed(fmt.Errorf("%w: events", execution.ErrUnsupported))
-	}
-	if call.Method == proto.MethodTold {
-		over, cancel := context.WithCancel(ctx)
-		cancel()
-		_, _, err := events.NextEvent(over, call.Told) // does not wait
-		if errors.Is(err, context.Canceled) {
-			err = nil
-		}
-		return done(err)
-	}
-	event, number, err := events.NextEvent(ctx, call.Told)
-	if err != nil {
-		return proto.EncodeFailed(err)
-	}
-	if event.Kind != execution.EventTaskEnded {
-		return proto.EncodeFailed(event.Err) // the end of this guest: its host learns of that otherwise
-	}
-	return proto.EncodeEvent(number, event.Task)
 }
 
 // tasks sends the list of tasks.

@@ -294,3 +294,33 @@ func (w waitReader) Read([]byte) (int, error) {
 	<-w
 	return 0, io.EOF
 }
+
+// A peer that takes everything and never tells how much it has got costs no
+// more than a bound.
+func TestPeerThatNeverTellsWhatItHasGot(t *testing.T) {
+	host, peer := net.Pipe()
+	m := New(t.Context(), host, Config{})
+	defer m.Close(io.ErrClosedPipe)
+	m.link.mu.Lock()
+	m.link.most = 64 << 10
+	m.link.mu.Unlock()
+	go func() { _, _ = io.Copy(io.Discard, peer) }()
+	if _, err := peer.Write(greeting()); err != nil {
+		t.Fatal(err)
+	}
+	pings := bytes.Repeat(frame(framePing, 0, 0, make([]byte, pingSize)), 100)
+	for start := time.Now(); m.Err() == nil; {
+		if _, err := peer.Write(pings); err != nil {
+			break
+		}
+		if time.Since(start) > patience {
+			m.link.mu.Lock()
+			defer m.link.mu.Unlock()
+			t.Fatalf("%d bytes are kept for it", m.link.log.size())
+		}
+	}
+	<-m.Done()
+	if err := m.Err(); !errors.Is(err, ErrViolation) {
+		t.Errorf("it ended with %v", err)
+	}
+}

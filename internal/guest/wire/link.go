@@ -16,6 +16,11 @@ const (
 	guestRetains = 1 << 20
 )
 
+// mostRetained is how much may be on its way in all, in bytes: what a peer that
+// reads everything, and never tells so, costs. It is more than sockets, engines
+// and pipes hold together with the largest of calls.
+const mostRetained = 32 << 20
+
 // seenEvery is how much arrives before the peer is told so, in bytes.
 const seenEvery = 64 << 10
 
@@ -25,6 +30,7 @@ const seenEvery = 64 << 10
 type link struct {
 	pools *pools
 	limit int
+	most  int // mostRetained, which tests make smaller
 
 	reading  sync.Mutex // held while the connection is read from
 	writing  sync.Mutex // held while it is written to, and while the log grows
@@ -47,7 +53,7 @@ type link struct {
 }
 
 func newLink(conn io.ReadWriteCloser, p *pools, limit int) *link {
-	l := &link{conn: conn, pools: p, limit: limit}
+	l := &link{conn: conn, pools: p, limit: limit, most: mostRetained}
 	l.cond.L = &l.mu
 	return l
 }
@@ -160,10 +166,17 @@ func (l *link) send(retain func(), write func(io.ReadWriteCloser) error) error {
 	l.writing.Lock()
 	l.mu.Lock()
 	conn, err, count := l.conn, l.err, l.resume
+	var over error
 	if err == nil {
-		retain()
+		if retain(); l.log.size() > l.most {
+			over = Violation("peer has not told that it has got any of the last %d bytes", l.log.size())
+		}
 	}
 	l.mu.Unlock()
+	if over != nil {
+		l.close(over)
+		err = over
+	}
 	var failed error
 	if err == nil && conn != nil {
 		failed = write(conn)
