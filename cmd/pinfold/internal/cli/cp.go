@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"iter"
 	"os"
 	"path"
@@ -114,7 +115,7 @@ func (a *app) copyOut(ctx context.Context, flags *copyFlags, from, to string) er
 			if contents {
 				name = "."
 			}
-			return a.copyTree(ctx, transfer.FromSandbox(ctx, h, from, name, flags.follow), transfer.NewToTar(a.stdout))
+			return a.copyTarOut(ctx, transfer.FromSandbox(ctx, h, from, name, flags.follow))
 		}
 		stat := h.Lstat
 		if flags.follow || contents {
@@ -139,6 +140,16 @@ func (a *app) copyOut(ctx context.Context, flags *copyFlags, from, to string) er
 		err = a.copyTree(ctx, transfer.FromSandbox(ctx, h, from, top, flags.follow || contents), transfer.NewToHost(root))
 		return errors.Join(err, root.Close())
 	})
+}
+
+// copyTarOut writes a tar stream. Whoever reads it may have stopped doing so.
+func (a *app) copyTarOut(ctx context.Context, entries iter.Seq2[transfer.Entry, error]) error {
+	var out outlets
+	defer out.close()
+	stream := transfer.NewToTar(out.outputTo(a.stdout))
+	stop := context.AfterFunc(ctx, out.giveUp)
+	defer stop()
+	return a.copyTree(ctx, entries, stream)
 }
 
 // openTarget opens the folder that a tree goes into. A new one is made, or was
@@ -283,6 +294,15 @@ func (a *app) copyTarIn(ctx context.Context, flags *copyFlags, to string) error 
 		if !info.IsDir() {
 			return fmt.Errorf("%s: %w: a tar stream goes into one that exists", to, execution.ErrNotDir)
 		}
-		return a.copyTree(ctx, transfer.FromTar(a.stdin), transfer.NewToSandbox(h, path.Clean(to)))
+		in, pump := io.Pipe()
+		go func() {
+			// Nothing can interrupt a Read of standard input: it may stay behind.
+			_, err := io.Copy(pump, a.stdin)
+			_ = pump.CloseWithError(err) // never fails
+		}()
+		stop := context.AfterFunc(ctx, func() { _ = in.CloseWithError(context.Cause(ctx)) })
+		defer stop()
+		defer in.Close()
+		return a.copyTree(ctx, transfer.FromTar(in), transfer.NewToSandbox(h, path.Clean(to)))
 	})
 }

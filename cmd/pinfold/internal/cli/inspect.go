@@ -65,8 +65,8 @@ func inspect(ctx context.Context, backend execution.Context, names []string) ([]
 		to := attachment{id: name}
 		h, err := to.attach(ctx, backend)
 		at := findSandbox(all, name)
-		if at < 0 && err != nil {
-			return nil, err // which says what is near
+		if err != nil && (at < 0 || isAmbiguous(all, name)) {
+			return nil, err // which says what is near, or that it may be several
 		}
 		one := inspected{}
 		if at >= 0 {
@@ -85,6 +85,21 @@ func inspect(ctx context.Context, backend execution.Context, names []string) ([]
 		list = append(list, one)
 	}
 	return list, nil
+}
+
+// isAmbiguous reports whether several sandboxes have an ID that starts with name,
+// and none has that name.
+func isAmbiguous(list []execution.SandboxInfo, name string) bool {
+	n := 0
+	for _, s := range list {
+		if s.Name == name {
+			return false
+		}
+		if strings.HasPrefix(s.ID, name) {
+			n++
+		}
+	}
+	return n > 1
 }
 
 // findSandbox finds the one that name means, as the backend does: a name goes

@@ -1,6 +1,7 @@
 package transfer
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
@@ -8,6 +9,7 @@ import (
 	"io"
 	"io/fs"
 	"iter"
+	"math"
 	"os"
 	"path"
 	"slices"
@@ -180,17 +182,25 @@ func (s *ToHost) write(ctx context.Context, e Entry) (err error) {
 	if info, err := s.root.Lstat(e.Name); err == nil && info.IsDir() {
 		return &SkippedError{e.Name, "a directory is in its place"}
 	}
+	r, err := e.Open(ctx)
+	if err != nil {
+		return err
+	}
 	temp := join(path.Dir(e.Name), ".pinfold-"+rand.Text())
 	f, err := s.root.OpenFile(temp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
-		return err
+		return errors.Join(err, r.Close())
 	}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.root.Remove(temp))
 		}
 	}()
-	_, err = pour(ctx, f, e)
+	out := &holes{file: f}
+	_, err = pour(ctx, out, r, math.MaxInt64)
+	if err == nil {
+		err = f.Truncate(out.size)
+	}
 	if err == nil {
 		err = f.Chmod(e.Mode.Perm())
 	}
@@ -201,6 +211,21 @@ func (s *ToHost) write(ctx context.Context, e Entry) (err error) {
 		return err
 	}
 	return s.root.Rename(temp, e.Name)
+}
+
+// holes writes a file without the parts that are zero, which then take no room.
+type holes struct {
+	file *os.File
+	size int64
+}
+
+func (h *holes) Write(p []byte) (int, error) {
+	at := h.size
+	h.size += int64(len(p))
+	if len(bytes.Trim(p, "\x00")) == 0 {
+		return len(p), nil
+	}
+	return h.file.WriteAt(p, at)
 }
 
 func (s *ToHost) symlink(e Entry) error {

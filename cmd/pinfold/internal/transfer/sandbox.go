@@ -17,7 +17,8 @@ import (
 // Bounds on what a sandbox can make us do.
 const (
 	maxDepth   = 1000
-	maxFolders = 1 << 20 // in one directory
+	maxFolders = 1 << 18 // that are remembered, to be looked into
+	maxName    = 255     // bytes in one, as Linux has it
 )
 
 // FromSandbox yields the tree at a path in a sandbox, whose top is called as.
@@ -33,14 +34,15 @@ func FromSandbox(ctx context.Context, h execution.Handle, file, as string, follo
 			yield(Entry{}, err)
 			return
 		}
-		w := sandboxWalk{h, yield}
+		w := sandboxWalk{h: h, yield: yield}
 		w.visit(ctx, info, file, as, 0)
 	}
 }
 
 type sandboxWalk struct {
-	h     execution.Handle
-	yield func(Entry, error) bool
+	h       execution.Handle
+	yield   func(Entry, error) bool
+	folders int // that are remembered
 }
 
 // visit yields one entry and what is below it. It is false when it is to end.
@@ -68,9 +70,15 @@ func (w *sandboxWalk) visit(ctx context.Context, info execution.FileInfo, file, 
 			if !w.yield(Entry{}, &SkippedError{child.Name, "its name leads out of the tree"}) {
 				return false
 			}
+		case len(child.Name) > maxName:
+			if !w.yield(Entry{}, &SkippedError{child.Name, fmt.Sprintf("its name is longer than %d bytes", maxName)}) {
+				return false
+			}
 		case child.IsDir():
-			if folders = append(folders, child); len(folders) > maxFolders {
-				w.yield(Entry{}, fmt.Errorf("%q has more than %d directories", name, maxFolders))
+			child.Target = "" // which it has none of
+			folders = append(folders, child)
+			if w.folders++; w.folders > maxFolders {
+				w.yield(Entry{}, fmt.Errorf("%q: more than %d directories beside and above each other", name, maxFolders))
 				return false
 			}
 		case !w.yield(w.entry(child, join(file, child.Name), join(name, child.Name)), nil):
@@ -78,6 +86,7 @@ func (w *sandboxWalk) visit(ctx context.Context, info execution.FileInfo, file, 
 		}
 	}
 	for _, child := range folders {
+		w.folders--
 		if !w.visit(ctx, child, join(file, child.Name), join(name, child.Name), depth+1) {
 			return false
 		}
@@ -211,7 +220,7 @@ func (s *ToSandbox) Close(ctx context.Context) error {
 		paths := byMode[mode]
 		slices.SortFunc(paths, func(a, b string) int { return len(b) - len(a) })
 		for some := range slices.Chunk(paths, batch) {
-			if err := s.run(ctx, "chmod", append([]string{fmt.Sprintf("%04o", mode), "--"}, some...)...); err != nil {
+			if err := s.run(ctx, "chmod", append([]string{"--", fmt.Sprintf("%04o", mode)}, some...)...); err != nil {
 				return err
 			}
 		}

@@ -99,6 +99,10 @@ func (s *ToTar) Put(ctx context.Context, e Entry) error {
 	return s.out.WriteHeader(header)
 }
 
+// maxPadding is how much is made up of a file that became shorter, in bytes: the
+// size that was told first may have been a sandbox's invention.
+const maxPadding = 64 << 20
+
 func (s *ToTar) file(ctx context.Context, header *tar.Header, e Entry) error {
 	r, err := e.Open(ctx) // before the header: one that cannot be read is passed over
 	if err != nil {
@@ -108,16 +112,19 @@ func (s *ToTar) file(ctx context.Context, header *tar.Header, e Entry) error {
 	if err := s.out.WriteHeader(header); err != nil {
 		return errors.Join(err, r.Close())
 	}
-	n, err := io.CopyBuffer(onlyWriter{s.out}, onlyReader{io.LimitReader(r, e.Size)}, make([]byte, copyBuffer))
-	err = errors.Join(err, r.Close())
-	if err != nil || n == e.Size {
+	n, err := pour(ctx, s.out, r, e.Size)
+	missing := e.Size - n
+	switch {
+	case err != nil || missing == 0:
 		return err
+	case missing > maxPadding:
+		return fmt.Errorf("%q became shorter by %d bytes while it was copied, or never had them", e.Name, missing)
 	}
 	// The stream has promised its size.
-	if _, err := io.CopyN(s.out, zeros{}, e.Size-n); err != nil {
+	if _, err := io.CopyN(s.out, zeros{}, missing); err != nil {
 		return err
 	}
-	return &SkippedError{e.Name, fmt.Sprintf("it became shorter while it was copied; its last %d bytes are zeros", e.Size-n)}
+	return &SkippedError{e.Name, fmt.Sprintf("it became shorter while it was copied; its last %d bytes are zeros", missing)}
 }
 
 // Close ends the stream.

@@ -146,17 +146,25 @@ func staysInside(name, target string) bool {
 
 const copyBuffer = 128 << 10
 
-// pour copies the content of e to w.
-func pour(ctx context.Context, w io.Writer, e Entry) (int64, error) {
-	r, err := e.Open(ctx)
-	if err != nil {
-		return 0, err
+// pour copies what r yields to w, at most limit bytes, and closes r. It gives up
+// when ctx ends, however much there is and even if nothing comes.
+func pour(ctx context.Context, w io.Writer, r io.ReadCloser, limit int64) (int64, error) {
+	stop := context.AfterFunc(ctx, func() { _ = r.Close() }) // under a Read
+	read := func(p []byte) (int, error) {
+		if ctx.Err() != nil {
+			return 0, context.Cause(ctx)
+		}
+		return r.Read(p)
 	}
-	n, err := io.CopyBuffer(onlyWriter{w}, onlyReader{r}, make([]byte, copyBuffer))
+	n, err := io.CopyBuffer(onlyWriter{w}, io.LimitReader(readerFunc(read), limit), make([]byte, copyBuffer))
+	if !stop() {
+		return n, context.Cause(ctx)
+	}
 	return n, errors.Join(err, r.Close())
 }
 
-type (
-	onlyReader struct{ io.Reader }
-	onlyWriter struct{ io.Writer }
-)
+type readerFunc func(p []byte) (int, error)
+
+func (f readerFunc) Read(p []byte) (int, error) { return f(p) }
+
+type onlyWriter struct{ io.Writer }
