@@ -1,6 +1,7 @@
 package docker
 
 import (
+	"cmp"
 	"context"
 	"crypto/rand"
 	"crypto/sha256"
@@ -128,12 +129,8 @@ func (c *Context) attach(ctx context.Context, id string, opts execution.AttachOp
 	if h.door, err = newDoor(found.Labels); err != nil {
 		return nil, err
 	}
-	switch found.State {
-	case "running":
-	case "paused":
-		return nil, execution.ErrPaused
-	default:
-		return nil, fmt.Errorf("%w: it is %s", execution.ErrLost, found.State)
+	if err := runs(found.State); err != nil {
+		return nil, err
 	}
 	if err := c.watch.start(ctx); err != nil {
 		return nil, err
@@ -149,9 +146,29 @@ func (c *Context) attach(ctx context.Context, id string, opts execution.AttachOp
 	return h, nil
 }
 
+// runs is why one cannot attach to a container in that state.
+func runs(state string) error {
+	switch state {
+	case "running":
+		return nil
+	case "paused":
+		return execution.ErrPaused
+	case "created":
+		return fmt.Errorf("%w: it was made and has not been started; remove it, or try again when whoever makes it is done", execution.ErrLost)
+	}
+	return fmt.Errorf("%w: it is %s", execution.ErrLost, state)
+}
+
 // enter attaches to the guest.
 func (c *Context) enter(ctx context.Context, h *handle, mode execution.AttachMode) error {
 	conn, err := c.knock(ctx, h.id, h.door)
+	if errors.Is(err, execution.ErrConflict) { // it ran a moment ago
+		state, lookErr := c.engine.inspect(ctx, h.id)
+		if lookErr == nil {
+			lookErr = runs(state.Status)
+		}
+		return cmp.Or(lookErr, c.lost(err.Error()))
+	}
 	if err != nil {
 		return err
 	}

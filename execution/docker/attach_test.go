@@ -281,3 +281,42 @@ func TestCodeInsideCannotPassForAHost(t *testing.T) {
 		})
 	}
 }
+
+// A late engine says of every sandbox that it still runs.
+type lateEngine struct{ engine }
+
+func (e lateEngine) list(ctx context.Context, labels ...string) ([]containerSummary, error) {
+	found, err := e.engine.list(ctx, labels...)
+	for i := range found {
+		found[i].State = "running"
+	}
+	return found, err
+}
+
+// What has ended or was paused just before somebody attaches is not taken for
+// one that another host holds.
+func TestAttachToWhatHasJustEnded(t *testing.T) {
+	keeper, c := newKeeper(t), newBackend(t)
+	c.engine = lateEngine{c.engine}
+	ended, paused := spawn(t, keeper, execution.Spec{Image: world.shell}), spawn(t, keeper, execution.Spec{Image: world.shell})
+	if err := errors.Join(ended.Destroy(t.Context()), world.plain.ContainerPause(t.Context(), paused.ID())); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := c.Attach(t.Context(), ended.ID(), execution.AttachOptions{}); !errors.Is(err, execution.ErrLost) {
+		t.Errorf("one that has ended: %v", err)
+	}
+	if _, err := c.Attach(t.Context(), paused.ID(), execution.AttachOptions{}); !errors.Is(err, execution.ErrPaused) {
+		t.Errorf("one that is paused: %v", err)
+	}
+	if err := world.plain.ContainerUnpause(t.Context(), paused.ID()); err != nil {
+		t.Error(err)
+	}
+	for _, h := range []execution.Handle{ended, paused} {
+		if err := errors.Join(h.Destroy(t.Context()), c.Remove(t.Context(), h.ID())); err != nil {
+			t.Error(err)
+		}
+	}
+	if err := keeper.Close(); err != nil {
+		t.Error(err)
+	}
+}
