@@ -29,9 +29,10 @@ type Options struct {
 	InMemory bool
 
 	// Limit is how many bytes all tasks together may keep. Where they would
-	// keep more, the output of ended ones goes first, then some of what the task
-	// that writes has kept. A task that finds no room at all is killed, and its
-	// status says so. 0 means no limit but those of package execution.
+	// keep more, the output of ended ones goes first, then some of what those
+	// keep that have more than their share. A task that finds no room at all is
+	// killed, and its status says so. 0 means no limit but those of package
+	// execution.
 	Limit int64
 }
 
@@ -179,11 +180,49 @@ func (r *Registry) emptyOldest() (found bool) {
 	return true
 }
 
-// reclaim is emptyOldest for a task that has no room for its output.
-func (r *Registry) reclaim() bool {
+// reclaim makes room for a stream that takes so many blocks: of what ended tasks
+// keep, or where it has less than its share, of the one that takes most. The
+// stream is locked, so that others are only tried.
+func (r *Registry) reclaim(own int) bool {
+	for range busyTries {
+		done, again := r.tryReclaim(own)
+		if done || !again {
+			return done
+		}
+		time.Sleep(busyPause)
+	}
+	return false
+}
+
+// A stream is busy for as long as a write takes.
+const (
+	busyTries = 100
+	busyPause = time.Millisecond
+)
+
+func (r *Registry) tryReclaim(own int) (done, again bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	return r.emptyOldest()
+	if r.emptyOldest() {
+		return true, false
+	}
+	running := len(r.tasks) - len(r.ended)
+	if streams := int64(2 * max(1, running)); int64(own)*streams >= r.spool.limit {
+		return false, false
+	}
+	var largest *stream
+	most := 0
+	for _, t := range r.tasks {
+		if t.cancel == nil {
+			continue // it has ended, and keeps nothing any more
+		}
+		for i := range t.out {
+			if n := t.out[i].blocks(); n > most {
+				largest, most = &t.out[i], n
+			}
+		}
+	}
+	return largest != nil && largest.shed(), true
 }
 
 // forgetOldest forgets the task that ended first. The lock is held.

@@ -199,15 +199,76 @@ func TestFullSpoolTakesFromTheEndedFirst(t *testing.T) {
 	if info, err := old.Info(t.Context()); err != nil || info.Stdout.Dropped != 4*blockSize {
 		t.Errorf("the ended task keeps its output: %+v, %v", info, err)
 	}
+	flooding.exit(0)
+	if info := wait(t, flood); info.Stdout.Bytes != 20*blockSize || info.Stdout.Bytes-info.Stdout.Dropped < 7*blockSize {
+		t.Errorf("of the flood is kept %+v", info.Stdout)
+	}
+}
+
+// A task that runs and keeps much does not cost another its life, and not even
+// its share.
+func TestFullSpoolIsShared(t *testing.T) {
+	const blocks = 64
+	s := newStage(t, Options{Limit: blocks * blockSize})
+	for _, keep := range []int64{4 * blocks * blockSize, 2 * blocks * blockSize, 0} { // more in the head, or in the tail
+		_, flooding := s.task(t, keep)
+		for range 2 * blocks {
+			flooding.say(strings.Repeat("f", blockSize))
+		}
+		defer flooding.exit(0)
+		const lines = 1000
+		var want strings.Builder
+		next, saying := s.task(t, 0)
+		for i := range lines {
+			fmt.Fprintln(&want, "line", i)
+			saying.say(fmt.Sprintln("line", i))
+		}
+		saying.exit(0)
+		if info := wait(t, next); !info.Status.Success() || info.Stdout.Dropped > 0 {
+			t.Errorf("beside a flood: %v, %+v", info.Status, info.Stdout)
+		}
+		if got := output(t, next, execution.OutputOptions{}); got != want.String() {
+			t.Errorf("beside a flood %d bytes are kept, want %d", len(got), want.Len())
+		}
+		flooding.say("still there")
+		if flooding.err != nil {
+			t.Errorf("the flood: %v", flooding.err)
+		}
+	}
+}
+
+// Many that write at once all go on, and keep the start and the end of it.
+func TestFullSpoolUnderManyFloods(t *testing.T) {
+	const floods, blocks = 8, 64
+	s := newStage(t, Options{Limit: blocks * blockSize})
+	var all sync.WaitGroup
+	for range floods {
+		task, script := s.task(t, 0)
+		all.Go(func() {
+			for i := range 4 * blocks {
+				script.say(strings.Repeat(string(rune('a'+i%26)), blockSize/2+i))
+			}
+			script.exit(0)
+			if info := wait(t, task); !info.Status.Success() {
+				t.Errorf("%v, %+v", info.Status, info.Stdout)
+			}
+		})
+	}
+	all.Wait()
+}
+
+func TestTaskWithoutAnyRoomIsKilled(t *testing.T) {
+	s := newStage(t, Options{Limit: 2 * blockSize})
+	for range 2 {
+		_, script := s.task(t, 0)
+		script.say(strings.Repeat("x", blockSize))
+		defer script.exit(0)
+	}
 	next, denied := s.task(t, 0)
 	denied.say(strings.Repeat("x", blockSize))
 	info := wait(t, next)
 	if info.Status.Ending != execution.EndingCancelled || !strings.Contains(info.Status.Reason, "its output could not be kept: no space left") {
 		t.Errorf("a task without room ended as %v", info.Status)
-	}
-	flooding.exit(0)
-	if info := wait(t, flood); info.Stdout.Bytes != 20*blockSize || info.Stdout.Bytes-info.Stdout.Dropped < 7*blockSize {
-		t.Errorf("of the flood is kept %+v", info.Stdout)
 	}
 }
 

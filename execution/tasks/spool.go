@@ -36,9 +36,9 @@ type store interface {
 // uses it after it was released.
 type spool struct {
 	open    func(size int64) (store, error)
-	size    int64 // of a block
-	limit   int64 // blocks that may be taken; 0 means no limit
-	reclaim func() bool
+	size    int64              // of a block
+	limit   int64              // blocks that may be taken; 0 means no limit
+	reclaim func(own int) bool // makes room for a stream that has so many blocks
 
 	mu     sync.Mutex
 	store  store
@@ -49,7 +49,7 @@ type spool struct {
 }
 
 func newSpool(open func(size int64) (store, error), size, limit int64) *spool {
-	return &spool{open: open, size: size, limit: (limit + size - 1) / size, reclaim: func() bool { return false }}
+	return &spool{open: open, size: size, limit: (limit + size - 1) / size, reclaim: func(int) bool { return false }}
 }
 
 // take takes a block, whose content is anything.

@@ -18,14 +18,15 @@ type stream struct {
 	spool *spool
 
 	mu         sync.Mutex
-	head, tail int64   // how many bytes are kept, of the start and of the end
-	n          int64   // bytes written
-	from       int64   // the tail begins there, or later where head says so
-	small      []byte  // all of it, while it is small
-	heads      []int32 // blocks of the head
-	tails      []int32 // blocks of the tail, the first of which holds the bytes
-	base       int64   // from base on
-	ended      bool
+	head, tail int64         // how many bytes are kept, of the start and of the end
+	n          int64         // bytes written
+	from       int64         // the tail begins there, or later where head says so
+	small      []byte        // all of it, while it is small
+	heads      []int32       // blocks of the head
+	tails      []int32       // blocks of the tail, the first of which holds the bytes
+	base       int64         // from base on
+	sealed     bool          // what is still written is not kept
+	ended      bool          // nobody need wait for more
 	err        error         // of the write that failed
 	changed    chan struct{} // closed at the next write, where somebody waits
 }
@@ -59,7 +60,7 @@ func (s *stream) failure() error {
 func (s *stream) Write(p []byte) (written int, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.ended {
+	if s.sealed {
 		return len(p), nil
 	}
 	for len(p) > 0 && err == nil {
@@ -150,26 +151,53 @@ func (s *stream) drop(from int64) {
 var errLess = errors.New("half of the head was given up")
 
 // block takes a block of the spool. Where that is full, the output of ended
-// tasks makes room, or else the oldest of the tail, or else half of the head,
-// which has begun to take all there is.
+// tasks makes room, or that of tasks which keep more than their share, or else
+// the oldest of the tail, or else half of the head.
 func (s *stream) block() (int32, error) {
 	for {
 		block, err := s.spool.take()
-		if !errors.Is(err, errFull) || s.spool.reclaim() {
-			if err == nil || !errors.Is(err, errFull) {
-				return block, err
-			}
-			continue
+		if !errors.Is(err, errFull) {
+			return block, err
 		}
-		if len(s.tails) < 2 && len(s.heads) > 2 {
+		switch {
+		case s.spool.reclaim(len(s.heads) + len(s.tails)):
+		case len(s.tails) >= 2:
+			s.drop(s.base + s.spool.size)
+		case len(s.heads) > 2:
 			s.halve()
 			return 0, errLess
-		}
-		if len(s.tails) < 2 {
+		default:
 			return 0, fmt.Errorf("%w: the tasks of the sandbox keep too much", execution.ErrNoSpace)
 		}
-		s.drop(s.base + s.spool.size)
 	}
+}
+
+// blocks is how many blocks the stream takes; 0 while it is busy, since whoever
+// asks has a stream of its own locked.
+func (s *stream) blocks() int {
+	if !s.mu.TryLock() {
+		return 0
+	}
+	defer s.mu.Unlock()
+	return len(s.heads) + len(s.tails)
+}
+
+// shed gives up half of the tail, or of the head, where there is enough and the
+// stream is not busy.
+func (s *stream) shed() bool {
+	if !s.mu.TryLock() {
+		return false
+	}
+	defer s.mu.Unlock()
+	switch {
+	case len(s.tails) >= 2:
+		s.drop(s.base + int64(len(s.tails)/2)*s.spool.size)
+	case len(s.heads) > 2:
+		s.halve()
+	default:
+		return false
+	}
+	return true
 }
 
 // halve gives up half of the head, for the sake of the tail.
@@ -189,6 +217,13 @@ func (s *stream) wake() {
 		close(s.changed)
 		s.changed = nil
 	}
+}
+
+// seal makes later writes do nothing. When it returns, none is under way.
+func (s *stream) seal() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.sealed = true
 }
 
 // end says that nothing will be written any more.

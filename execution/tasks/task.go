@@ -77,6 +77,9 @@ func (t *task) follow(ctx context.Context, proc execution.Process) {
 		}
 	}
 	status.Leftovers = slices.Clone(status.Leftovers)
+	for i := range t.out {
+		t.out[i].seal() // what is taken from ended tasks is taken under the registry's lock
+	}
 	t.registry.finish(t, status)
 	for i := range t.out {
 		t.out[i].end()

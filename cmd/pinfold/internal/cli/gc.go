@@ -11,9 +11,9 @@ import (
 )
 
 const gcHelp = `Remove what sandboxes have left behind on the engine: those whose maker died before
-they ran, that have ended and are still there, that have outlived their lifetime, and
-that run but do not answer. What answers, is paused, is to be kept or was made just now
-is left alone, and so is every container that pinfold did not make.
+they ran, that have ended and are still there, and that run but whose guest does not
+answer. What answers, is too busy to be asked, is paused, is to be kept or was made just
+now is left alone, and so is every container that pinfold did not make.
 
 Each sandbox that was looked at is listed with what was done, and why.`
 
