@@ -296,8 +296,7 @@ func (e lateEngine) list(ctx context.Context, labels ...string) ([]containerSumm
 // What has ended or was paused just before somebody attaches is not taken for
 // one that another host holds.
 func TestAttachToWhatHasJustEnded(t *testing.T) {
-	keeper, c := newKeeper(t), newBackend(t)
-	c.engine = lateEngine{c.engine}
+	keeper, c := newKeeper(t), newBackendOn(t, func(e engine) engine { return lateEngine{e} })
 	ended, paused := spawn(t, keeper, execution.Spec{Image: world.shell}), spawn(t, keeper, execution.Spec{Image: world.shell})
 	if err := errors.Join(ended.Destroy(t.Context()), world.plain.ContainerPause(t.Context(), paused.ID())); err != nil {
 		t.Fatal(err)

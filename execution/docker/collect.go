@@ -10,7 +10,6 @@ import (
 
 	"github.com/pinfold-dev/pinfold/execution"
 	"github.com/pinfold-dev/pinfold/internal/guest"
-	"github.com/pinfold-dev/pinfold/internal/guest/proto"
 )
 
 // A Collected is what [Context.Collect] found out about one container.
@@ -158,7 +157,7 @@ func (c *Context) hangsWithin(ctx context.Context, f containerSummary, limit tim
 }
 
 // probe asks a guest once. hangs reports whether it is the guest's own fault that
-// there was no answer: whoever was to ask it got to its door.
+// there was no answer.
 func (c *Context) probe(ctx context.Context, id string, d door, limit time.Duration) (hangs bool, err error) {
 	raw, err := c.knock(ctx, id, d)
 	if err != nil {
@@ -167,8 +166,15 @@ func (c *Context) probe(ctx context.Context, id string, d door, limit time.Durat
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	err = guest.Probe(ctx, raw, d.key)
-	said := raw.stderr.text()
-	return err != nil && (strings.Contains(said, proto.NobodyListens) || ctx.Err() != nil && strings.Contains(said, proto.Connected)), err
+	return isHang(err, raw.stderr.text()), err
+}
+
+// isHang reports whether a probe failed because of the guest. said is what came
+// from the program that was to ask it, in the sandbox: it got to the guest's door,
+// and either there was none or nobody came.
+func isHang(err error, said string) bool {
+	late := errors.Is(err, context.DeadlineExceeded) || errors.Is(err, execution.ErrTimeout)
+	return err != nil && strings.Contains(said, guest.NobodyListens) || late && strings.Contains(said, guest.Connected)
 }
 
 // collectAtStart removes, beside what this Context is for, what others have

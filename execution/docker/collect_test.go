@@ -2,6 +2,8 @@ package docker
 
 import (
 	"context"
+	"fmt"
+	"io"
 	"maps"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 	"github.com/docker/docker/api/types/container"
 
 	"github.com/pinfold-dev/pinfold/execution"
+	"github.com/pinfold-dev/pinfold/internal/guest"
 )
 
 // finding is what Collect says of one sandbox.
@@ -79,6 +82,29 @@ func TestWhatIsCollected(t *testing.T) {
 	}
 }
 
+// A guest hangs when it was reached, and only then.
+func TestWhoHangs(t *testing.T) {
+	late := fmt.Errorf("knock: %w", execution.ErrTimeout)
+	for _, row := range []struct {
+		err  error
+		said string
+		want bool
+	}{
+		{late, guest.Connected, true},
+		{context.DeadlineExceeded, guest.Connected, true},
+		{io.EOF, "pinfold-guest: dial: " + guest.NobodyListens, true},
+		{nil, guest.Connected, false},
+		{late, "", false}, // the engine has not started the program
+		{context.Canceled, guest.Connected, false},
+		{io.EOF, guest.Connected, false},
+		{io.EOF, "OCI runtime exec failed", false},
+	} {
+		if got := isHang(row.err, row.said); got != row.want {
+			t.Errorf("%v, %q: %v", row.err, row.said, got)
+		}
+	}
+}
+
 // A slow engine is one whose clock is behind ours.
 type slowEngine struct{ engine }
 
@@ -98,12 +124,12 @@ func (e slowEngine) list(ctx context.Context, labels ...string) ([]containerSumm
 
 // Ages go by the engine's clock, which may differ from ours.
 func TestCollectGoesByTheEnginesClock(t *testing.T) {
-	c := newBackend(t)
-	if ahead := c.info.Ahead; ahead.Abs() > patience {
+	plain := newBackend(t)
+	if ahead := plain.info.Ahead; ahead.Abs() > patience {
 		t.Errorf("an engine on this machine is %v ahead", ahead)
 	}
-	h := spawn(t, newBackend(t), execution.Spec{Image: world.shell})
-	c.engine = slowEngine{c.engine}
+	h := spawn(t, plain, execution.Spec{Image: world.shell})
+	c := newBackendOn(t, func(e engine) engine { return slowEngine{e} })
 	findings, err := c.Collect(t.Context(), CollectOptions{DryRun: true})
 	if err != nil {
 		t.Fatal(err)

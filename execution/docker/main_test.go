@@ -229,6 +229,27 @@ func newBackend(tb testing.TB) *Context {
 	return c
 }
 
+// newBackendOn is newBackend on an engine that is not quite what it is.
+func newBackendOn(tb testing.TB, change func(engine) engine) *Context {
+	tb.Helper()
+	needEngine(tb)
+	env := systemEnvironment()
+	found, err := env.discover(tb.Context(), "")
+	if err != nil {
+		tb.Fatal(err)
+	}
+	c, err := newContext(context.WithoutCancel(tb.Context()), change(found), testOptions(), env)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	tb.Cleanup(func() {
+		if err := c.Close(); err != nil {
+			tb.Errorf("Close: %v", err)
+		}
+	})
+	return c
+}
+
 // spawn is a sandbox that is destroyed at the end of the test.
 func spawn(tb testing.TB, c *Context, spec execution.Spec) execution.Handle {
 	tb.Helper()

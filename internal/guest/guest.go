@@ -87,6 +87,13 @@ type Options struct {
 	Heartbeat, Silence time.Duration
 }
 
+// What "pinfold-guest dial" says on its standard error: that it has reached the
+// guest, or that there is none.
+const (
+	Connected     = proto.Connected
+	NobodyListens = proto.NobodyListens
+)
+
 // Config is what a guest is told when it is greeted.
 type Config = proto.Config
 

@@ -302,7 +302,7 @@ func (a *app) copyTarIn(ctx context.Context, flags *copyFlags, to string) error 
 		}()
 		stop := context.AfterFunc(ctx, func() { _ = in.CloseWithError(context.Cause(ctx)) })
 		defer stop()
-		defer in.Close()
+		defer func() { _ = in.Close() }() // never fails
 		return a.copyTree(ctx, transfer.FromTar(in), transfer.NewToSandbox(h, path.Clean(to)))
 	})
 }
