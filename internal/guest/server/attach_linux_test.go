@@ -6,10 +6,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
 
@@ -108,6 +106,27 @@ func (s *station) attach(t *testing.T, mode execution.AttachMode) (*guest.Client
 	return c, err
 }
 
+// follow is another host, as soon as the one before it is seen to be gone.
+func (s *station) follow(t *testing.T, mode execution.AttachMode, opts guest.Options) *guest.Client {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	for {
+		conn, err := s.redial(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := guest.Attach(ctx, conn, mode, opts)
+		if err == nil {
+			t.Cleanup(func() { _ = c.Close() })
+			return c
+		}
+		if !errors.Is(err, execution.ErrConflict) {
+			t.Fatal(err)
+		}
+	}
+}
+
 // handle makes a client a whole handle.
 type wholeHandle struct{ *guest.Client }
 
@@ -197,12 +216,7 @@ func TestHostThatDiedIsReplaced(t *testing.T) {
 	}
 	// It dies as by SIGKILL: nothing is said, and nobody redials.
 	_ = first.Close()
-	var second *guest.Client
-	for second == nil {
-		if second, err = s.attach(t, execution.AttachExclusive); err != nil && !errors.Is(err, execution.ErrConflict) {
-			t.Fatal(err)
-		}
-	}
+	second := s.follow(t, execution.AttachExclusive, s.options())
 	if got, err := execution.ReadFile(t.Context(), wholeHandle{second}, "file", 0); string(got) != "kept" {
 		t.Errorf("the file holds %q, %v", got, err)
 	}
@@ -264,12 +278,7 @@ func TestWhoeverHoldsTheSandbox(t *testing.T) {
 		t.Errorf("the first host's command: %+v, %v", status, err)
 	}
 	_ = second.Close()
-	var shared *guest.Client
-	for shared == nil {
-		if shared, err = s.attach(t, execution.AttachShared); err != nil && !errors.Is(err, execution.ErrConflict) {
-			t.Fatal(err)
-		}
-	}
+	shared := s.follow(t, execution.AttachShared, s.options())
 	other, err := s.attach(t, execution.AttachShared)
 	if err != nil {
 		t.Fatal(err)
@@ -316,127 +325,18 @@ func TestWithoutTheKeyNobodyComesIn(t *testing.T) {
 	}
 }
 
-func TestLimitsOfALife(t *testing.T) {
-	for name, row := range map[string]struct {
-		cfg  guest.Config
-		want error
-		text string
-	}{
-		"lifetime": {guest.Config{Lifetime: 300 * time.Millisecond, Detach: true}, server.ErrLifetime, "lifetime"},
-		"idle":     {guest.Config{IdleTimeout: 300 * time.Millisecond}, server.ErrIdle, "idle"},
-	} {
-		t.Run(name, func(t *testing.T) {
-			s, c := newStation(t, row.cfg)
-			if err := <-s.end; !errors.Is(err, row.want) {
-				t.Errorf("it ended with %v", err)
-			}
-			<-c.Done()
-			if err := c.Err(); !errors.Is(err, execution.ErrLost) || !strings.Contains(err.Error(), row.text) {
-				t.Errorf("the host is told %v", err)
-			}
-		})
-	}
-}
-
-// What runs keeps a sandbox from being idle.
-func TestWorkIsNotIdle(t *testing.T) {
-	s, c := newStation(t, guest.Config{IdleTimeout: 200 * time.Millisecond})
-	task, err := c.StartTask(t.Context(), execution.Command{Shell: "sleep 1"}, execution.TaskOptions{})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if info, err := task.Wait(t.Context()); err != nil || !info.Status.Success() {
-		t.Errorf("%+v, %v", info, err)
-	}
-	if err := <-s.end; !errors.Is(err, server.ErrIdle) {
-		t.Errorf("it ended with %v", err)
-	}
-}
-
-// A detached guest does without a host; another one does so for its lease.
-func TestLeaseOfAHostThatDied(t *testing.T) {
-	s, c := newStation(t, guest.Config{Lease: 200 * time.Millisecond})
-	_ = c.Close()
-	select {
-	case err := <-s.end:
-		if !errors.Is(err, server.ErrExpired) {
-			t.Errorf("it ended with %v", err)
-		}
-	case <-time.After(patience):
-		t.Error("it outlives its lease")
-	}
-	if _, err := s.door.knock(t.Context()); !errors.Is(err, net.ErrClosed) {
-		t.Errorf("somebody still listens: %v", err)
-	}
-}
-
-// Who has nothing to say renews the lease all the same, also one that somebody
-// else has set.
-func TestQuietHostsKeepTheirLease(t *testing.T) {
-	s, c := newStation(t, guest.Config{Lease: 300 * time.Millisecond})
-	time.Sleep(time.Second)
-	if _, err := c.Stat(t.Context(), "/"); err != nil {
-		t.Fatal(err)
-	}
-	s.cfg.Lease = time.Hour
-	other, err := s.attach(t, execution.AttachTakeOver)
-	if err != nil {
-		t.Fatal(err)
-	}
-	time.Sleep(time.Second)
-	if _, err := other.Stat(t.Context(), "/"); err != nil {
-		t.Error(err)
-	}
-}
-
-// What a host ran in the foreground ends with its lease, also in a sandbox that
-// lives on.
-func TestCommandsEndWithTheLeaseOfTheirHost(t *testing.T) {
-	s, c := newStation(t, guest.Config{Lease: 300 * time.Millisecond, Detach: true})
-	_ = c.Close()
-	mortal, err := s.attach(t, execution.AttachShared)
-	if err != nil {
-		t.Fatal(err)
-	}
-	told, tells := io.Pipe()
-	if _, err := mortal.Start(t.Context(), execution.Command{Shell: "echo $$; exec sleep 1000", Stdout: tells}); err != nil {
-		t.Fatal(err)
-	}
-	var pid int
-	if _, err := fmt.Fscan(told, &pid); err != nil {
-		t.Fatal(err)
-	}
-	s.cut()
-	for end := time.Now().Add(patience); syscall.Kill(pid, 0) == nil; time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatal("the command outlives the lease of its host")
-		}
-	}
-	if _, err := s.attach(t, execution.AttachExclusive); err != nil {
-		t.Errorf("the sandbox: %v", err)
-	}
-}
-
 // Who shares a sandbox and has lost the connection for a moment is not put out
 // by others who share it.
 func TestSharersDoNotPutEachOtherOut(t *testing.T) {
 	s, c := newStation(t, guest.Config{})
 	_ = c.Close()
-	conn, err := s.redial(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
 	opts := s.options()
 	gate := make(chan struct{})
 	opts.Redial = func(ctx context.Context) (io.ReadWriteCloser, error) {
 		<-gate
 		return s.redial(ctx)
 	}
-	first, err := guest.Attach(t.Context(), conn, execution.AttachShared, opts)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = first.Close() })
+	first := s.follow(t, execution.AttachShared, opts)
 	s.cut()
 	if _, err := s.attach(t, execution.AttachShared); err != nil {
 		t.Fatal(err)
