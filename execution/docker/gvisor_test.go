@@ -114,7 +114,7 @@ func TestConformanceUnderGVisor(t *testing.T) {
 	docker := h.New
 	h.New = func(tb testing.TB) execution.Context {
 		tb.Helper()
-		return underGVisor{docker(tb)}
+		return underGVisor{docker(tb).(*Context)}
 	}
 	executiontest.Run(t, h)
 }
@@ -122,7 +122,7 @@ func TestConformanceUnderGVisor(t *testing.T) {
 // underGVisor is a backend whose every sandbox has gVisor's kernel, and which
 // declares no more than what holds there. A limit on processes and terminals
 // the backend itself refuses, which the kit checks.
-type underGVisor struct{ execution.Context }
+type underGVisor struct{ *Context }
 
 func (c underGVisor) Capabilities() execution.Capabilities {
 	can := c.Context.Capabilities()

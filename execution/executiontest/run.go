@@ -55,6 +55,7 @@ func subjects() []subject {
 		{"kill", killCases()},
 		{"leftovers", leftoverCases()},
 		{"tasks", taskCases()},
+		{"attach", attachCases()},
 		{"stdin", stdinCases()},
 		{"cwdenv", cwdEnvCases()},
 		{"paths", pathCases()},
