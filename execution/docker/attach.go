@@ -177,6 +177,8 @@ func (c *Context) enter(ctx context.Context, h *handle, mode execution.AttachMod
 		return err
 	}
 	h.spec.Dir = h.client.Dir()
+	own, version := c.ownKernel(ctx, h)
+	h.gvisor = own && isGVisor(version)
 	c.watch.onPause(h.id, h.client.Pause)
 	return nil
 }

@@ -53,9 +53,22 @@ func TestUnderGVisor(t *testing.T) {
 		if got := h.Spec().Limits; got.PIDs != 0 || got.Memory != DefaultMemory || got.CPUs == 0 {
 			t.Errorf("the limits in force are %+v", got)
 		}
-		_, err := h.Start(t.Context(), execution.Command{Shell: "tty", TTY: &execution.TerminalSize{Rows: 24, Cols: 80}})
-		if !errors.Is(err, execution.ErrUnsupported) || !strings.Contains(err.Error(), "terminal") {
-			t.Errorf("a terminal: got %v, want ErrUnsupported that names it", err)
+		again, err := newBackend(t).Attach(t.Context(), h.ID(), execution.AttachOptions{Mode: execution.AttachTakeOver})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for name, h := range map[string]execution.Handle{"who made it": sandbox(t, execution.Spec{}), "who attached": again} {
+			tty := execution.Command{Shell: "tty", TTY: &execution.TerminalSize{Rows: 24, Cols: 80}}
+			_, err := h.Start(t.Context(), tty)
+			if !errors.Is(err, execution.ErrUnsupported) || !strings.Contains(err.Error(), "terminal") {
+				t.Errorf("a terminal for %s: got %v, want ErrUnsupported that names it", name, err)
+			}
+			if _, err := h.StartTask(t.Context(), tty, execution.TaskOptions{}); !errors.Is(err, execution.ErrUnsupported) {
+				t.Errorf("a task on a terminal for %s: got %v, want ErrUnsupported", name, err)
+			}
+		}
+		if err := again.Destroy(t.Context()); err != nil {
+			t.Error(err)
 		}
 	})
 	t.Run("files", func(t *testing.T) {

@@ -36,20 +36,30 @@ func (h *handle) Spec() execution.Spec  { return h.spec }
 func (h *handle) Done() <-chan struct{} { return h.client.Done() }
 func (h *handle) Err() error            { return h.client.Err() }
 
-// Start runs a command; see [execution.Handle]. On a terminal of gVisor's,
-// neither the end of the output nor the keys for interrupt and end of input
-// come through, so that it is refused.
+// checkTerminal refuses a terminal of gVisor's: neither the end of the output nor
+// the keys for interrupt and end of input come through.
+func (h *handle) checkTerminal(op string, cmd execution.Command) error {
+	if !h.gvisor || cmd.TTY == nil || cmd.Validate() != nil {
+		return nil
+	}
+	return &execution.Error{
+		Op: op, Backend: Type, Handle: h.ID(),
+		Err: fmt.Errorf("terminal: %w under gVisor; run it without one, or under another runtime", execution.ErrUnsupported),
+	}
+}
+
+// Start runs a command; see [execution.Handle].
 func (h *handle) Start(ctx context.Context, cmd execution.Command) (execution.Process, error) {
-	if h.gvisor && cmd.TTY != nil && cmd.Validate() == nil {
-		return nil, &execution.Error{
-			Op: "start", Backend: Type, Handle: h.ID(),
-			Err: fmt.Errorf("terminal: %w under gVisor; run it without one, or under another runtime", execution.ErrUnsupported),
-		}
+	if err := h.checkTerminal("start", cmd); err != nil {
+		return nil, err
 	}
 	return h.client.Start(ctx, cmd)
 }
 
 func (h *handle) StartTask(ctx context.Context, cmd execution.Command, opts execution.TaskOptions) (execution.Task, error) {
+	if err := h.checkTerminal("start task", cmd); err != nil {
+		return nil, err
+	}
 	return h.client.StartTask(ctx, cmd, opts)
 }
 

@@ -127,6 +127,53 @@ func TestGuestRestsOnceAfterWork(t *testing.T) {
 	})
 }
 
+// A quiet handle has no events to tell of, and knows one file.
+type quiet struct{ empty }
+
+func (*quiet) NextEvent(ctx context.Context, _ uint64) (execution.Event, uint64, error) {
+	<-ctx.Done()
+	return execution.Event{}, 0, ctx.Err()
+}
+
+func (*quiet) Stat(_ context.Context, path string) (execution.FileInfo, error) {
+	return execution.FileInfo{Name: path}, nil
+}
+
+// Who only waits for what happens does not keep the guest from its rest.
+func TestGuestRestsWhileItsEventsAreFollowed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		host, conn := net.Pipe()
+		rests := 0
+		opts := emptyOptions(nil)
+		opts.Spawn = func(context.Context, *proto.Config) (execution.Handle, error) { return &quiet{}, nil }
+		opts.Rest = func() { rests++ }
+		ended := make(chan error, 1)
+		go func() { ended <- server.Run(t.Context(), conn, opts) }()
+		c, err := guest.Dial(t.Context(), host, guest.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		followed := make(chan struct{})
+		go func() {
+			defer close(followed)
+			for range c.Events(t.Context()) {
+			}
+		}()
+		time.Sleep(time.Minute)
+		before := rests
+		if _, err := c.Stat(t.Context(), "file"); err != nil {
+			t.Error(err)
+		}
+		time.Sleep(time.Minute)
+		if rests != before+1 {
+			t.Errorf("rested %d times, and %d before the work", rests, before)
+		}
+		_ = c.Close()
+		<-followed
+		<-ended
+	})
+}
+
 // run serves the process backend, and returns a client of it.
 func run(t *testing.T) *guest.Client {
 	t.Helper()

@@ -42,7 +42,8 @@ type Options struct {
 	Listen func(cfg *proto.Config) (Listener, error)
 
 	// Rest is called when the guest has come to rest after work: no operation
-	// runs, and none has for restDelay. It may be nil.
+	// runs but those that wait for what happens by itself, and none has for
+	// restDelay. It may be nil.
 	Rest func()
 
 	// Ticks is how many ticks a lease has; 0 means defaultTicks. The time
@@ -266,13 +267,10 @@ func (s *server) isBusy() bool {
 
 // comeToRest gives back what is only needed for work.
 func (s *server) comeToRest() {
-	sessions := s.all()
-	for _, one := range sessions {
-		if one.mux.Streams() > 0 {
-			return // its end sets the timer again
-		}
+	if s.active.Load() > 0 {
+		return // its end sets the timer again
 	}
-	for _, one := range sessions {
+	for _, one := range s.all() {
 		one.mux.Trim()
 	}
 	if s.opts.Rest != nil {
