@@ -32,6 +32,18 @@ func calls() map[string]*Call {
 		"lstat":  {Method: MethodLstat},
 		"list":   {Method: MethodList, Path: "/"},
 		"glob":   {Method: MethodGlob, Path: "/", Pattern: "**/*.go"},
+
+		"start task":  {Method: MethodStartTask, Command: Command{Command: execution.Command{Shell: "make", Timeout: time.Hour}}, Keep: 1 << 40},
+		"task":        {Method: MethodTask, Task: "task-1"},
+		"wait task":   {Method: MethodWaitTask, Task: strings.Repeat("x", 100_000)},
+		"signal task": {Method: MethodSignalTask, Task: "task-2", Signal: 15},
+		"kill task":   {Method: MethodKillTask, Task: "\xff"},
+		"output":      {Method: MethodOutput, Task: "task-3", Output: execution.Stderr, Offset: -1 << 63, Length: 1 << 62, Follow: true},
+		"tasks":       {Method: MethodTasks},
+		"next event":  {Method: MethodNextEvent, Told: 1<<64 - 1},
+		"told":        {Method: MethodTold, Told: 7},
+		"shutdown":    {Method: MethodShutdown},
+		"leave":       {Method: MethodLeave},
 	}
 }
 
@@ -210,6 +222,12 @@ func FuzzFromGuest(f *testing.F) {
 	}
 	f.Add(EncodeFailed(execution.ErrNoSpace))
 	f.Add((&Facts{PID: 1}).Encode())
+	for _, info := range tasks() {
+		f.Add(EncodeTask(info))
+		f.Add(EncodeEvent(7, info))
+		f.Add(AppendTask(nil, info))
+	}
+	f.Add(AppendChunk(nil, 1<<40, MaxChunk))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		_, _ = DecodeDone(b)
 		if facts, failure, err := DecodeFacts(b); err == nil && failure == nil {
@@ -231,6 +249,7 @@ func FuzzFromGuest(f *testing.F) {
 		if _, n, _ := CutInfo(b); n > len(b) {
 			t.Errorf("cut %d of %d bytes", n, len(b))
 		}
+		checkTasks(t, b)
 	})
 }
 
