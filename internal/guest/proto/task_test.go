@@ -68,8 +68,12 @@ func TestChunksSurviveTheWire(t *testing.T) {
 		length int
 		want   bool
 	}{
-		{0, 1, true}, {math.MaxInt64 - MaxChunk, MaxChunk, true},
-		{0, 0, false}, {0, MaxChunk + 1, false}, {-1, 1, false}, {math.MaxInt64, 1, false},
+		{0, 1, true},
+		{math.MaxInt64 - MaxChunk, MaxChunk, true},
+		{0, 0, false},
+		{0, MaxChunk + 1, false},
+		{-1, 1, false},
+		{math.MaxInt64, 1, false},
 	} {
 		var header ChunkHeader
 		copy(header[:], AppendChunk(nil, row.offset, row.length))

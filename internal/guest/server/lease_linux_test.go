@@ -10,6 +10,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -143,10 +144,10 @@ func (*quiet) Stat(_ context.Context, path string) (execution.FileInfo, error) {
 func TestGuestRestsWhileItsEventsAreFollowed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		host, conn := net.Pipe()
-		rests := 0
+		var rests atomic.Int32
 		opts := emptyOptions(nil)
 		opts.Spawn = func(context.Context, *proto.Config) (execution.Handle, error) { return &quiet{}, nil }
-		opts.Rest = func() { rests++ }
+		opts.Rest = func() { rests.Add(1) }
 		ended := make(chan error, 1)
 		go func() { ended <- server.Run(t.Context(), conn, opts) }()
 		c, err := guest.Dial(t.Context(), host, guest.Options{})
@@ -156,21 +157,26 @@ func TestGuestRestsWhileItsEventsAreFollowed(t *testing.T) {
 		followed := make(chan struct{})
 		go func() {
 			defer close(followed)
-			for range c.Events(t.Context()) {
+			for event, err := range c.Events(t.Context()) {
+				if err != nil || event.Kind != execution.EventSandboxEnded {
+					t.Errorf("told of %+v, %v", event, err)
+				}
 			}
 		}()
 		time.Sleep(time.Minute)
-		before := rests
+		before := rests.Load()
 		if _, err := c.Stat(t.Context(), "file"); err != nil {
 			t.Error(err)
 		}
 		time.Sleep(time.Minute)
-		if rests != before+1 {
-			t.Errorf("rested %d times, and %d before the work", rests, before)
+		if n := rests.Load(); n != before+1 {
+			t.Errorf("rested %d times, and %d before the work", n, before)
 		}
 		_ = c.Close()
 		<-followed
-		<-ended
+		if err := <-ended; err == nil {
+			t.Error("the guest ended without a reason")
+		}
 	})
 }
 
