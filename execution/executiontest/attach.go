@@ -235,7 +235,7 @@ func attachTakeOver(ctx context.Context, e *env) {
 	if !errors.Is(err, execution.ErrLost) || status.Ending != execution.EndingLost {
 		e.Errorf("the command of the first host ended with %v, %v, want it lost", status, err)
 	}
-	<-h.Done()
+	await(ctx, e, h.Done(), "Done is closed")
 	e.wantError(h.Err(), execution.ErrLost, "Err of the first host's handle")
 	_, err = h.Stat(ctx, ".")
 	e.wantError(err, execution.ErrLost, "a call of the first host")
@@ -306,7 +306,7 @@ func attachGoesOn(ctx context.Context, e *env) {
 	if _, err := proc.Wait(ctx); err == nil {
 		e.Error("a command in the foreground ended well although its host let go of it")
 	}
-	<-h.Done()
+	await(ctx, e, h.Done(), "Done is closed")
 	_, err := h.Stat(ctx, ".")
 	e.wantError(err, execution.ErrClosed, "a call after Detach")
 
