@@ -129,7 +129,10 @@ func (c *citizen) attach(ctx context.Context, id string, mode execution.AttachMo
 	if t.forgetsEvents {
 		limited, cancel := context.WithTimeout(ctx, time.Second)
 		defer cancel()
-		for range b.inner.Events(limited) { // nobody hears them
+		for _, err := range b.inner.Events(limited) { // nobody hears them
+			if err != nil {
+				break
+			}
 		}
 	}
 	return h, nil
