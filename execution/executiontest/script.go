@@ -160,7 +160,8 @@ func posixProcess(script Script) string {
 	case Raise:
 		return `kill -"$1" $$; exit 0`
 	case Trap:
-		return `trap 'echo term; exit 7' TERM; echo ready; sleep 600 & wait`
+		// A signal to the group may end the sleep before the shell has its own.
+		return `trap 'echo term; exit 7' TERM; echo ready; sleep 600 & wait; while :; do :; done`
 	case Tree:
 		return `trap '' TERM HUP
 sh -c 'echo $$; exec sleep 600' &
