@@ -5,11 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/docker/docker/api/types/container"
 
 	"github.com/pinfold-dev/pinfold/execution"
 )
@@ -317,5 +320,42 @@ func TestAttachToWhatHasJustEnded(t *testing.T) {
 	}
 	if err := keeper.Close(); err != nil {
 		t.Error(err)
+	}
+}
+
+// What is no sandbox, or not yet, or of another version, is told apart.
+func TestAttachToWhatIsNoSandbox(t *testing.T) {
+	c := newBackend(t)
+	base := c.containerLabels(execution.Spec{Image: world.shell, User: "1000:1000"})
+	without := func(name string) map[string]string {
+		labels := maps.Clone(base)
+		delete(labels, name)
+		return labels
+	}
+	for name, row := range map[string]struct {
+		labels map[string]string
+		want   error
+		says   string
+	}{
+		"foreign":            {nil, execution.ErrNotFound, ""},
+		"half made":          {base, execution.ErrLost, "has not been started"},
+		"without a key":      {without(labelKey), execution.ErrUnsupported, "another version"},
+		"of labels to come":  {without(labelVersion), execution.ErrNotFound, ""},
+		"of nobody's making": {without(labelProcess), execution.ErrNotFound, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			made, err := world.plain.ContainerCreate(t.Context(),
+				&container.Config{Image: world.shell, Cmd: []string{"true"}, Labels: row.labels}, nil, nil, nil, "")
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, err = c.Attach(t.Context(), made.ID, execution.AttachOptions{Mode: execution.AttachTakeOver})
+			if !errors.Is(err, row.want) || !strings.Contains(err.Error(), row.says) {
+				t.Errorf("got %v, want %v that says %q", err, row.want, row.says)
+			}
+			if err := world.plain.ContainerRemove(context.Background(), made.ID, container.RemoveOptions{}); err != nil {
+				t.Errorf("it was touched: %v", err)
+			}
+		})
 	}
 }

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net"
+	"strings"
 	"testing"
 	"time"
 )
@@ -86,6 +88,24 @@ func TestKnockEndsWithItsContext(t *testing.T) {
 }
 
 // FuzzKnock has either side read what the other could never have said.
+// A guest that was made by another release says so before anything else, and
+// so is told apart from one that makes no sense.
+func TestKnockAtAnotherVersion(t *testing.T) {
+	for _, theirs := range []byte{Version - 1, Version + 1} {
+		ours, guest := net.Pipe()
+		go func() {
+			greeting := append([]byte(magic), make([]byte, numberSize)...)
+			greeting[len(magic)-1] = theirs
+			_, _ = guest.Write(greeting)
+		}()
+		_, err := Knock{Mode: KnockExclusive}.Ask(t.Context(), ours, []byte("key"))
+		if want := fmt.Sprintf("protocol %d, this one %d", theirs, Version); !errors.Is(err, ErrVersion) || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want ErrVersion that says %q", err, want)
+		}
+		_, _ = ours.Close(), guest.Close()
+	}
+}
+
 func FuzzKnock(f *testing.F) {
 	f.Add(append([]byte(magic), make([]byte, 100)...))
 	f.Add([]byte("OCI runtime exec failed: exec failed"))
