@@ -65,7 +65,7 @@ func taskOutputFaults() []fault {
 			},
 		},
 		{
-			name: "following stops at the end of what is there", cases: []string{"tasks/output_is_live", "tasks/output_follows_to_the_end", "tasks/output_by_many_readers"},
+			name: "following stops at the end of what is there", cases: []string{"tasks/output_is_live"},
 			make: opens(func(_ *execution.OutputStream, o *execution.OutputOptions) { o.Follow = false }),
 		},
 		{
